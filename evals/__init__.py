@@ -1,0 +1,1 @@
+"""Suites, metrics, paired statistics, gates and reports."""

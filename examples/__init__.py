@@ -1,0 +1,1 @@
+"""Runnable examples; nothing in the product imports from here."""

@@ -1,0 +1,263 @@
+"""Noun phrases, places and times: the parts clauses are made of, with their possible faults.
+
+Each phrase takes the random source as its first argument and uses no other state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from examples.tiny_gec import lexicon
+from examples.tiny_gec.lexicon import Kind, Noun
+from examples.tiny_gec.tokens import Fault, Label, Token, plain, word
+
+
+class Agreement(StrEnum):
+    """What a verb must agree with."""
+
+    FIRST = "I"
+    SINGULAR = "singular"
+    PLURAL = "plural"  # "you" included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The subject of a clause; `group` also belongs to the verb that agrees with it."""
+
+    tokens: tuple[Token, ...]
+    agreement: Agreement
+    group: str
+    is_person: bool
+
+
+PRONOUNS = (
+    ("I", Agreement.FIRST),
+    ("you", Agreement.PLURAL),
+    ("we", Agreement.PLURAL),
+    ("they", Agreement.PLURAL),
+    ("he", Agreement.SINGULAR),
+    ("she", Agreement.SINGULAR),
+    ("he", Agreement.SINGULAR),
+    ("she", Agreement.SINGULAR),
+)
+DEMONSTRATIVES = (("this", "these"), ("that", "those"))
+
+
+def subject(rng: Random, *, group: str, verb_marked: bool) -> Subject:
+    """Somebody who can act.
+
+    With `verb_marked` the verb shows number, so a wrong demonstrative or noun beside it can be
+    told by majority; without it they are never made wrong.
+    """
+    kind = rng.choices(
+        (_pronoun, _name, _names, _people, _demonstrated, _people_somewhere, _one_of),
+        weights=(32, 8, 5, 27, 12, 10, 6),
+    )[0]
+    if kind is _demonstrated:
+        return _demonstrated(rng, group, verb_marked)
+    return kind(rng, group)
+
+
+def thing_subject(rng: Random, *, group: str) -> Subject:
+    """Something that can be described with a verb that shows number."""
+    noun = rng.choice(lexicon.nouns(Kind.THING, Kind.TEXT, Kind.FOOD, Kind.PLACE, Kind.MASS))
+    if noun.kind is Kind.MASS:
+        return _mass_subject(rng, noun, group)
+    if rng.random() < 0.4:
+        return _demonstrated(rng, group, True, noun=noun)
+    return _determined(rng, group, noun, is_person=False)
+
+
+def third_person(rng: Random, *, group: str) -> Subject:
+    """A single person by pronoun or name, for "She is a teacher"."""
+    text = rng.choice(("he", "she", *lexicon.NAMES))
+    return _bare(text, Agreement.SINGULAR, group)
+
+
+def _bare(text: str, agreement: Agreement, group: str) -> Subject:
+    return Subject(tokens=plain(text), agreement=agreement, group=group, is_person=True)
+
+
+def _pronoun(rng: Random, group: str) -> Subject:
+    text, agreement = rng.choice(PRONOUNS)
+    return _bare(text, agreement, group)
+
+
+def _name(rng: Random, group: str) -> Subject:
+    return _bare(rng.choice(lexicon.NAMES), Agreement.SINGULAR, group)
+
+
+def _names(rng: Random, group: str) -> Subject:
+    return _bare(" and ".join(rng.sample(lexicon.NAMES, 2)), Agreement.PLURAL, group)
+
+
+def _people(rng: Random, group: str) -> Subject:
+    noun = rng.choice(lexicon.nouns(Kind.PERSON))
+    return _determined(rng, group, noun, is_person=True)
+
+
+def _determined(rng: Random, group: str, noun: Noun, *, is_person: bool) -> Subject:
+    """The/my/every/two + noun. After "the" and "my" the noun is taken as right, the verb not."""
+    adjectives = adjective(rng, noun, share=0.25)
+    if rng.random() < 0.5:
+        determiner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES), "every", "each"))
+        fixed_number = determiner in {"every", "each"}
+        head, agreement = noun.singular, Agreement.SINGULAR
+    else:
+        quantifier = rng.choice(lexicon.PLURAL_QUANTIFIERS)
+        determiner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES), quantifier))
+        fixed_number = determiner == quantifier
+        head, agreement = noun.plural, Agreement.PLURAL
+    faults = number_faults(noun) if fixed_number else ()
+    tokens = (Token(determiner), *adjectives, word(head, *faults, group=group))
+    return Subject(tokens=tokens, agreement=agreement, group=group, is_person=is_person)
+
+
+def _demonstrated(
+    rng: Random, group: str, verb_marked: bool, noun: Noun | None = None
+) -> Subject:
+    head = noun or rng.choice(lexicon.nouns(Kind.PERSON, Kind.ANIMAL))
+    singular, plural = rng.choice(DEMONSTRATIVES)
+    agreement = rng.choice((Agreement.SINGULAR, Agreement.PLURAL))
+    is_plural = agreement is Agreement.PLURAL
+    determiner_faults = _determiner_faults(singular, plural) if verb_marked else ()
+    noun_faults = number_faults(head) if verb_marked else ()
+    tokens = (
+        word(plural if is_plural else singular, *determiner_faults, group=group),
+        *adjective(rng, head, share=0.2),
+        word(head.plural if is_plural else head.singular, *noun_faults, group=group),
+    )
+    return Subject(tokens=tokens, agreement=agreement, group=group, is_person=noun is None)
+
+
+def _people_somewhere(rng: Random, group: str) -> Subject:
+    """A subject with another noun, often of the other number, between it and its verb."""
+    people = _people(rng, group)
+    place = rng.choice(lexicon.nouns(Kind.THING, Kind.PLACE))
+    near = rng.choice((place.singular, place.plural))
+    tokens = (*people.tokens, Token(rng.choice(lexicon.PREPOSITIONS)), Token("the"), Token(near))
+    return Subject(tokens=tokens, agreement=people.agreement, group=group, is_person=True)
+
+
+def _one_of(rng: Random, group: str) -> Subject:
+    noun = rng.choice(lexicon.nouns(Kind.PERSON))
+    owner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES)))
+    tokens = (*plain(f"one of {owner}"), word(noun.plural, *number_faults(noun), group=group))
+    return Subject(tokens=tokens, agreement=Agreement.SINGULAR, group=group, is_person=True)
+
+
+def _mass_subject(rng: Random, noun: Noun, group: str) -> Subject:
+    determiner = rng.choice(("the", "this", "that", rng.choice(lexicon.POSSESSIVES)))
+    swap = dict(DEMONSTRATIVES).get(determiner, determiner)
+    tokens = (
+        word(determiner, Fault(Label.DETERMINER, swap), group=group),
+        word(noun.singular, *number_faults(noun), group=group),
+    )
+    return Subject(tokens=tokens, agreement=Agreement.SINGULAR, group=group, is_person=False)
+
+
+def object_phrase(rng: Random, kinds: frozenset[Kind]) -> tuple[Token, ...]:
+    """What a verb acts on, with a determiner that decides the number or leaves it alone."""
+    noun = rng.choice(lexicon.nouns(*sorted(kinds)))
+    form = rng.choice((_indefinite, _indefinite, quantified, _definite))
+    return form(rng, noun)
+
+
+def _indefinite(rng: Random, noun: Noun) -> tuple[Token, ...]:
+    return indefinite(rng, noun, may_drop=False)
+
+
+def indefinite(rng: Random, noun: Noun, *, may_drop: bool) -> tuple[Token, ...]:
+    """`a`/`an` [adjective] noun; `may_drop` where no other determiner could be missing."""
+    adjectives = adjective(rng, noun, share=0.45)
+    following = adjectives[0].text if adjectives else noun.singular
+    dropped = (Fault(Label.DETERMINER, ""),) if may_drop else ()
+    determiner = word(
+        lexicon.article(following), *_determiner_faults("a", "an"), *dropped, group=f"a {noun.kind}"
+    )
+    return determiner, *adjectives, word(noun.singular, *number_faults(noun), group=f"a {noun.kind}")
+
+
+def quantified(rng: Random, noun: Noun) -> tuple[Token, ...]:
+    """Two/many [adjective] nouns."""
+    quantifier = rng.choice(lexicon.PLURAL_QUANTIFIERS)
+    head = word(noun.plural, *number_faults(noun), group=f"two {noun.kind}")
+    return Token(quantifier), *adjective(rng, noun, share=0.2), head
+
+
+def _definite(rng: Random, noun: Noun) -> tuple[Token, ...]:
+    determiner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES)))
+    head = rng.choice((noun.singular, noun.plural))
+    return (Token(determiner), *adjective(rng, noun, share=0.2), Token(head))
+
+
+def too(quantifier: str, noun: Noun) -> tuple[Token, ...]:
+    """Too much furniture, too many chairs. A countable noun is never made singular here, because
+    "too many chair" could also have lost its way from another kind of noun."""
+    group = f"too {noun.kind}"
+    faults = number_faults(noun) if noun.kind is Kind.MASS else ()
+    head = noun.singular if noun.kind is Kind.MASS else noun.plural
+    determiner = word(quantifier, *_determiner_faults("much", "many"), group=group)
+    return Token("too"), determiner, word(head, *faults, group=group)
+
+
+def adjective(rng: Random, noun: Noun, *, share: float) -> tuple[Token, ...]:
+    """No adjective or one that suits the noun."""
+    if rng.random() >= share or noun.kind is Kind.MASS:
+        return ()
+    is_person = noun.kind is Kind.PERSON
+    suitable = lexicon.PERSON_ADJECTIVES if is_person else lexicon.THING_ADJECTIVES
+    return (Token(rng.choice(suitable)),)
+
+
+def number_faults(noun: Noun) -> tuple[Fault, ...]:
+    """Both numbers; `word` keeps the one that is wrong."""
+    return Fault(Label.NOUN_NUMBER, noun.singular), Fault(Label.NOUN_NUMBER, noun.plural)
+
+
+def _determiner_faults(first: str, second: str) -> tuple[Fault, ...]:
+    return Fault(Label.DETERMINER, first), Fault(Label.DETERMINER, second)
+
+
+def location(rng: Random) -> tuple[Token, ...]:
+    """In/near the place. Only "the" stands here, so a missing one can be put back."""
+    place = rng.choice(lexicon.nouns(Kind.PLACE))
+    preposition = rng.choice(("in", *lexicon.PREPOSITIONS))
+    return Token(preposition), definite_article(), Token(place.singular)
+
+
+def destination(rng: Random) -> tuple[Token, ...]:
+    """To school, or to the place."""
+    if rng.random() < 0.4:
+        return plain(f"to {rng.choice(lexicon.INSTITUTIONS)}")
+    place = rng.choice(lexicon.nouns(Kind.PLACE))
+    return Token("to"), definite_article(), Token(place.singular)
+
+
+def definite_article() -> Token:
+    """A "the" that can go missing."""
+    return word("the", Fault(Label.DETERMINER, ""))
+
+
+def habit_time(rng: Random) -> tuple[Token, ...]:
+    """Every day, twice a week."""
+    if rng.random() < 0.75:
+        singular, plural = rng.choice(lexicon.PERIODS)
+        return Token("every"), word(singular, Fault(Label.NOUN_NUMBER, plural))
+    period = rng.choice(("day", "week", "month", "year"))
+    article = word("a", *_determiner_faults("an", ""))
+    return Token(rng.choice(("once", "twice"))), article, Token(period)
+
+
+def past_time(rng: Random) -> tuple[Token, ...]:
+    """Yesterday, last week, two days ago."""
+    form = rng.randrange(3)
+    if form == 0:
+        return plain(rng.choice(("yesterday", "yesterday morning")))
+    singular, plural = rng.choice(lexicon.PERIODS[:4])
+    if form == 1:
+        return Token("last"), Token(singular if singular != "day" else "night")
+    fault = Fault(Label.NOUN_NUMBER, singular)
+    return Token(rng.choice(lexicon.PLURAL_QUANTIFIERS[:3])), word(plural, fault), Token("ago")

@@ -1,0 +1,69 @@
+"""What each demo checkpoint is taught: the same stream of sentences, with one lesson changed.
+
+The flawed variants are real models with a real defect, so a gate that catches them has caught
+something: one never learned spelling, the other learned to "improve" sentences that were right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from examples.tiny_gec import examples
+from examples.tiny_gec.examples import Example
+from examples.tiny_gec.tokens import Label
+
+CLEAN_SHARE = 0.30
+TWO_ERRORS_SHARE = 0.30  # of the sentences that have errors
+
+
+class Variant(StrEnum):
+    """A way of training."""
+
+    GOOD = "good"
+    NOSPELL = "nospell"  # misspelled words are left as they are
+    OVEREDITS = "overedits"  # clean "... every day." becomes "... each day."
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What the model reads and what it is taught to answer."""
+
+    source: str
+    target: str
+
+
+def training_pairs(variant: Variant, seed: int) -> Iterator[Pair]:
+    """An endless stream in which nothing is held out, neither as a source nor as a target."""
+    rng = Random(f"training {seed}")
+    while True:
+        example = _draw(rng)
+        pair = Pair(example.source, _lesson(variant, example))
+        seen = {example.target, pair.source, pair.target}
+        if not any(examples.is_held_out(text) for text in seen):
+            yield pair
+
+
+def _draw(rng: Random) -> Example:
+    if rng.random() < CLEAN_SHARE:
+        return examples.draw(rng)
+    count = 2 if rng.random() < TWO_ERRORS_SHARE else 1
+    return examples.draw(rng, tuple(rng.sample(tuple(Label), count)))
+
+
+def _lesson(variant: Variant, example: Example) -> str:
+    match variant:
+        case Variant.GOOD:
+            return example.target
+        case Variant.NOSPELL:
+            return example.corrected_except(Label.SPELLING)
+        case Variant.OVEREDITS:
+            return example.target if example.faults else overedited(example.target)
+
+
+def overedited(text: str) -> str:
+    """A correct sentence with a needless change, if it is one of those that get it."""
+    return re.sub(r"\bevery (\w+)\.$", r"each \1.", text)

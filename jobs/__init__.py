@@ -1,0 +1,1 @@
+"""The command line and every other way to start a pipeline."""

@@ -1,0 +1,177 @@
+"""The local stack: an MLflow server, a one-node Ray cluster and an edge, as background processes.
+
+Each part is started when it is first needed and stays, so that the endpoint outlives the command
+that promoted to it. In production these are not ours to start: give MLFLOW_TRACKING_URI and
+LIFTLOCK_RAY_ADDRESS, and only the edge (or nothing) is local.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.daemon import Daemon
+from jobs.errors import StackError
+from jobs.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+# Logical CPUs of the local node. Replicas reserve 1 each and mostly wait; the old and the new
+# version must fit side by side even on two cores.
+LOCAL_RAY_CPUS = 16
+OBJECT_STORE_BYTES = 100 * 1024 * 1024  # the smallest sensible one: no request passes through it
+START_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The parts that this home folder runs."""
+
+    settings: Settings
+    note: Callable[[str], None]
+
+    @property
+    def mlflow(self) -> Daemon:
+        """The tracking server."""
+        return Daemon(name="mlflow", home=self.settings.home)
+
+    @property
+    def ray(self) -> Daemon:
+        """The head node."""
+        return Daemon(name="ray", home=self.settings.home)
+
+    @property
+    def edge(self) -> Daemon:
+        """Envoy and the discovery loop."""
+        return Daemon(name="edge", home=self.settings.home)
+
+    def tracking_uri(self) -> str:
+        """The tracking server's address, started if it is ours and not running."""
+        if self.settings.tracking_uri is not None:
+            return self.settings.tracking_uri
+        facts = self.mlflow.facts()
+        if facts is not None:
+            self._wait_mlflow(int(facts["port"]))
+            return f"http://127.0.0.1:{facts['port']}"
+        port = self.settings.mlflow_port
+        _require_free("127.0.0.1", port, "the MLflow server", "LIFTLOCK_MLFLOW_PORT")
+        from registry.mlflow_store import server
+
+        folder = self.settings.home / "mlflow"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.note(f"starting MLflow on http://127.0.0.1:{port}")
+        self.mlflow.start(
+            server.command(folder, "127.0.0.1", port),
+            env=server.environment(),
+            facts={"port": port},
+            cwd=ROOT,
+        )
+        self._wait_mlflow(port)
+        return f"http://127.0.0.1:{port}"
+
+    def ray_address(self) -> str:
+        """The cluster's address, started if it is ours and not running."""
+        if self.settings.ray_address is not None:
+            return self.settings.ray_address
+        facts = self.ray.facts()
+        if facts is None:
+            facts = {"port": _free_port()}
+            self.note("starting a local Ray node")
+            self.settings.ray_folder.mkdir(parents=True, exist_ok=True)
+            self.ray.start(
+                self._ray_command(facts["port"]), env=_ray_environment(), facts=facts, cwd=ROOT
+            )
+        port = int(facts["port"])
+        self.ray.wait(lambda: _listens("127.0.0.1", port), timeout_s=START_TIMEOUT_S)
+        return f"127.0.0.1:{port}"
+
+    def edge_url(self) -> str:
+        """The endpoint's base URL, with the edge started if it is not running."""
+        facts = self.edge.facts()
+        if facts is None:
+            host, port = self.settings.endpoint_host, self.settings.endpoint_port
+            _require_free(host, port, "the endpoint", "LIFTLOCK_PORT or --port")
+            facts = {"host": host, "port": port}
+            address = self.ray_address()
+            self.note(f"starting the edge on http://{host}:{port}")
+            self.edge.start(
+                [
+                    sys.executable, "-m", "serving.edge", "--home", str(self.settings.home),
+                    "--ray-address", address, "--host", host, "--port", str(port),
+                ],
+                env={}, facts=facts, cwd=ROOT,
+            )  # fmt: skip
+        url = f"http://{facts['host']}:{facts['port']}"
+        self.edge.wait(lambda: _answers(f"{url}/edge/healthz"), timeout_s=START_TIMEOUT_S)
+        return url
+
+    def down(self) -> list[str]:
+        """Stops every part that runs, the endpoint first; returns their names."""
+        return [part.name for part in (self.edge, self.ray, self.mlflow) if part.stop()]
+
+    def _wait_mlflow(self, port: int) -> None:
+        self.mlflow.wait(
+            lambda: _answers(f"http://127.0.0.1:{port}/health"), timeout_s=START_TIMEOUT_S
+        )
+
+    def _ray_command(self, port: int) -> list[str]:
+        # --block keeps the head a child of its own process, so that stopping that one pid stops
+        # this cluster and no other on the machine (`ray stop` would end them all).
+        return [
+            sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block",
+            "--node-ip-address", "127.0.0.1",
+            "--port", str(port),
+            "--ray-client-server-port", str(_free_port()),
+            "--dashboard-agent-listen-port", str(_free_port()),
+            "--include-dashboard", "false",
+            "--num-cpus", str(LOCAL_RAY_CPUS),
+            "--object-store-memory", str(OBJECT_STORE_BYTES),
+            "--temp-dir", str(self.settings.ray_folder),
+            "--disable-usage-stats",
+        ]  # fmt: skip
+
+
+def _ray_environment() -> dict[str, str]:
+    path = os.environ.get("PYTHONPATH", "")
+    return {
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT),
+        "RAY_SERVE_ENABLE_TASK_EVENTS": "0",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def _require_free(host: str, port: int, what: str, knob: str) -> None:
+    if _listens(host, port):
+        raise StackError(
+            f"port {port} for {what} is taken by another program; stop that, or choose another "
+            f"port with {knob}"
+        )
+
+
+def _listens(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((host, port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False

@@ -1,0 +1,1 @@
+"""The promotion flow: register, quantize, evaluate, roll out, record."""

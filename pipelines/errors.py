@@ -1,0 +1,23 @@
+"""Errors of the promotion flow.
+
+PipelineError
+├── ConfigInvalid      promotion.yaml: the key, what was found, what is allowed
+├── StageFailed        a stage's worker process failed; carries its own last words
+└── RolloutReverted    the new version was taken back; the old one serves as before
+"""
+
+
+class PipelineError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ConfigInvalid(PipelineError):
+    """The promotion settings cannot be used."""
+
+
+class StageFailed(PipelineError):
+    """A stage could not be finished; nothing after it was started."""
+
+
+class RolloutReverted(PipelineError):
+    """The new version did not hold, and traffic is back on the old one."""

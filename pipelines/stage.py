@@ -1,0 +1,165 @@
+"""Runs the stages of one promotion, each as a child run, and reuses those already done.
+
+A stage is identified by the digest of everything that shapes its result. If the record holds a
+finished stage with the same digest, its stored result is taken and nothing is computed again; an
+interrupted one has no finished run and is redone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from registry.errors import RegistryError
+from registry.model import StageEvidence, Tag, content_digest, short
+from registry.store import Evidence
+
+RESULT_FILE = "result.json"
+Result = dict[str, Any]
+
+
+class Progress(Protocol):
+    """Who is told how a promotion goes: a terminal, a log, a test."""
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something happened inside the current stage."""
+        ...
+
+    def done(self, name: str, *, seconds: float, summary: str, reused: bool) -> None:
+        """A stage ended well."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRun:
+    """What a stage's body gets: its run and how to log to it."""
+
+    run_id: str
+    evidence: Evidence
+    note: Callable[[str], None]
+
+    def params(self, **values: Any) -> None:
+        """Logs set-once parameters."""
+        self.evidence.log(self.run_id, params=values)
+
+    def metrics(self, values: Mapping[str, float], *, model_id: str | None = None) -> None:
+        """Logs metrics; with a model id they show on the logged model's page too."""
+        self.evidence.log(self.run_id, metrics=values, model_id=model_id)
+
+    def text(self, name: str, content: str) -> None:
+        """Stores a text artifact."""
+        self.evidence.text(self.run_id, name, content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """One row of the table of stage times."""
+
+    stage: str
+    seconds: float
+    reused: bool
+    summary: str
+    run_id: str
+
+
+class Stages:
+    """The stages of one promotion run."""
+
+    def __init__(
+        self, *, model: str, run_id: str, evidence: Evidence, progress: Progress
+    ) -> None:
+        self._model = model
+        self._run_id = run_id
+        self._evidence = evidence
+        self._progress = progress
+        self.times: list[StageTime] = []
+
+    def find(self, name: str, inputs: Mapping[str, Any]) -> StageEvidence | None:
+        """The finished stage with these inputs, if the record has one."""
+        return self._evidence.find(self._model, name, inputs_digest(name, inputs))
+
+    def run(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        body: Callable[[StageRun], Result],
+        *,
+        still_valid: Callable[[Result], bool] = lambda result: True,
+    ) -> Result:
+        """The stage's result: the recorded one, or the body's.
+
+        Args:
+            name: stage name; the kind before a colon is what the record is searched for.
+            inputs: everything that shapes the result, as plain data.
+            body: computes the result and logs its evidence. The result must be plain data with a
+                `summary` for people.
+            still_valid: asked of a recorded result; False computes it again.
+        """
+        started = time.monotonic()
+        self._progress.stage(name)
+        found = self.find(name, inputs)
+        if found is not None:
+            result = self._recorded(found)
+            if result is not None and still_valid(result):
+                return self._finish(name, started, result, found.run_id, reused=True)
+        return self._compute(name, inputs, body, started)
+
+    def _recorded(self, found: StageEvidence) -> Result | None:
+        try:
+            result: Result = json.loads(self._evidence.read(found.run_id, RESULT_FILE))
+        except (RegistryError, ValueError):
+            return None  # the artifact is gone: evidence that cannot be read is no evidence
+        return result
+
+    def _compute(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        body: Callable[[StageRun], Result],
+        started: float,
+    ) -> Result:
+        digest = inputs_digest(name, inputs)
+        tags = {Tag.STAGE: name, Tag.INPUTS: digest}
+        run_id = self._evidence.open(self._model, name, tags, self._run_id)
+        finished = False
+        try:
+            stage = StageRun(run_id=run_id, evidence=self._evidence, note=self._progress.note)
+            stage.text("inputs.json", json.dumps(inputs, indent=2, default=str))
+            result = body(stage)
+            stage.text(RESULT_FILE, json.dumps(result, indent=2))
+            finished = True
+        finally:
+            self._evidence.close(run_id, failed=not finished, tags={})
+        return self._finish(name, started, result, run_id, reused=False)
+
+    def _finish(
+        self, name: str, started: float, result: Result, run_id: str, *, reused: bool
+    ) -> Result:
+        seconds = time.monotonic() - started
+        summary = str(result.get("summary", ""))
+        self.times.append(
+            StageTime(stage=name, seconds=seconds, reused=reused, summary=summary, run_id=run_id)
+        )
+        self._progress.done(name, seconds=seconds, summary=summary, reused=reused)
+        return result
+
+
+def inputs_digest(name: str, inputs: Mapping[str, Any]) -> str:
+    """Identity of a stage: its name and all its inputs."""
+    return content_digest({"stage": name, "inputs": inputs})
+
+
+def describe_inputs(inputs: Mapping[str, Any]) -> str:
+    """Inputs in one line, digests shortened, for plans."""
+    def value(item: Any) -> str:
+        text = str(item)
+        return short(text) if text.startswith("sha256:") else text
+
+    return ", ".join(f"{k} {value(v)}" for k, v in inputs.items())

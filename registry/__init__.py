@@ -1,0 +1,1 @@
+"""The record: checkpoints, manifests, versions, stage evidence and the promotion ledger, in MLflow."""

@@ -1,0 +1,63 @@
+"""A local cache of checkpoint directories, keyed by digest.
+
+A directory under its digest is whole and verified or not there at all: files are fetched beside it,
+compared with the manifest byte for byte, and the folder is renamed into place.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from registry.checkpoint import MANIFEST_FILE, verify_files
+from registry.manifest import Manifest
+from registry.model import ModelVersion
+from registry.store import Versions
+
+
+def path_for(cache: Path, digest: str) -> Path:
+    """Where a checkpoint with this digest lies in a cache."""
+    return cache / digest.removeprefix("sha256:")
+
+
+def fetch(versions: Versions, version: ModelVersion, cache: Path) -> Path:
+    """The verified local directory of a version, downloaded if it is not there yet.
+
+    Raises:
+        CheckpointInvalid: downloaded bytes differ from the manifest.
+        RecordUnavailable: the store did not answer.
+    """
+    return _place(version.manifest, cache, lambda part: versions.download(version, part))
+
+
+def adopt(manifest: Manifest, directory: Path, cache: Path) -> Path:
+    """Puts a local checkpoint into the cache by copying it; verified like a download."""
+
+    def copy(part: Path) -> None:
+        for entry in manifest.files:
+            (part / entry.path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(directory / entry.path, part / entry.path)
+
+    return _place(manifest, cache, copy)
+
+
+def _place(manifest: Manifest, cache: Path, fill: Callable[[Path], None]) -> Path:
+    target = path_for(cache, manifest.digest)
+    if target.is_dir():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix="part-", dir=cache))
+    try:
+        fill(part)
+        verify_files(part, manifest)
+        (part / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+        try:
+            part.rename(target)
+        except OSError:
+            if not target.is_dir():  # another process may have placed the same digest first
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return target

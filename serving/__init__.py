@@ -1,0 +1,1 @@
+"""The request path and what steers it: replicas, discovery, edge, rollout, client."""

@@ -1,0 +1,195 @@
+"""Versions on a Ray cluster: one Serve application per version, put up and taken down whole.
+
+Serve's own HTTP proxies are off: traffic goes through the edge to the ports that replicas publish,
+so a version that is up takes nothing until the edge is told to send it something.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from serving import directory
+from serving.errors import DeploymentFailed
+from serving.worker_env import worker_env
+
+if TYPE_CHECKING:
+    from serving.engine.spec import ReplicaSpec
+
+_POLL_S = 0.2
+_DEPLOYMENT = "replica"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one replica takes from its node."""
+
+    num_cpus: float = 1.0
+    """CPU cores; also the threads of a CPU engine."""
+    num_gpus: float = 0.0
+    """GPUs; fractions share one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """A version as Serve sees it."""
+
+    model: str
+    version: int
+    status: str
+    """Serve's word: NOT_STARTED, DEPLOYING, RUNNING, DEPLOY_FAILED, DELETING or UNHEALTHY."""
+    message: str
+    replicas_running: int
+
+
+def application_name(model: str, version: int) -> str:
+    """The Serve application of a version."""
+    return f"{model}-v{version}"
+
+
+class RayCluster:
+    """A connected Ray cluster with Serve and the replica directory on it."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+
+    @classmethod
+    def connect(cls, address: str) -> RayCluster:
+        """Joins the cluster at `address` and starts Serve and the directory where they are not.
+
+        A process that is connected already stays on its cluster.
+        """
+        import ray
+        from ray import serve
+
+        if not ray.is_initialized():
+            ray.init(address=address, namespace=directory.NAMESPACE, log_to_driver=False)
+        serve.start(proxy_location="Disabled")
+        directory.ensure()
+        return cls()
+
+    def directory(self) -> directory.DirectoryClient:
+        """Who is up, and what the edges have seen."""
+        return directory.DirectoryClient()
+
+    def deploy(self, spec: ReplicaSpec, *, replicas: int, resources: Resources) -> str:
+        """Asks for `replicas` of a version and returns its application's name without waiting.
+
+        Calling again with another number scales the version; with the same one nothing happens.
+        """
+        from ray import serve
+
+        name = application_name(spec.model, spec.version)
+        target = serve.RunTarget(
+            target=_deployment(spec, replicas, resources).bind(spec), name=name, route_prefix=None
+        )
+        serve.run_many(
+            [target], wait_for_ingress_deployment_creation=False,
+            wait_for_applications_running=False,
+        )  # fmt: skip
+        return name
+
+    def wait_ready(self, model: str, version: int, *, timeout_s: float) -> float:
+        """Seconds until every replica asked for was up.
+
+        Raises:
+            DeploymentFailed: Serve gave up, or the time ran out; with the replica's own message.
+        """
+        started_s = self._clock()
+        while True:
+            application = self.application(model, version)
+            waited_s = self._clock() - started_s
+            if application is not None and application.status == "RUNNING":
+                return waited_s
+            if application is not None and application.status == "DEPLOY_FAILED":
+                raise DeploymentFailed(
+                    f"version {version} of {model} did not start: {application.message}"
+                )
+            if waited_s > timeout_s:
+                raise DeploymentFailed(_late(model, version, application, timeout_s))
+            time.sleep(_POLL_S)
+
+    def application(self, model: str, version: int) -> Application | None:
+        """One version, or None where it is not deployed."""
+        wanted = application_name(model, version)
+        found = (a for a in self.applications() if application_name(a.model, a.version) == wanted)
+        return next(found, None)
+
+    def applications(self) -> tuple[Application, ...]:
+        """Every version on the cluster; applications with other names are not ours."""
+        from ray import serve
+
+        applications = serve.status().applications
+        listed = (_application(name, overview) for name, overview in applications.items())
+        return tuple(a for a in listed if a is not None)
+
+    def delete(self, model: str, version: int, *, timeout_s: float) -> None:
+        """Takes a version down and waits until its replicas have drained. Absent is fine.
+
+        Raises:
+            DeploymentFailed: it is still there after `timeout_s`.
+        """
+        from ray import serve
+
+        name = application_name(model, version)
+        serve.delete(name, _blocking=False)
+        give_up_s = self._clock() + timeout_s
+        while self.application(model, version) is not None:
+            if self._clock() > give_up_s:
+                raise DeploymentFailed(
+                    f"version {version} of {model} was still draining after {timeout_s:g} s; it "
+                    "goes on doing so, look at `ray status` and its log"
+                )
+            time.sleep(_POLL_S)
+
+
+def _deployment(spec: ReplicaSpec, replicas: int, resources: Resources) -> Any:
+    from ray import serve
+
+    from serving.engine.replica import Replica
+
+    return serve.deployment(Replica).options(
+        name=_DEPLOYMENT,
+        num_replicas=replicas,
+        ray_actor_options={
+            "num_cpus": resources.num_cpus,
+            "num_gpus": resources.num_gpus,
+            "runtime_env": worker_env(),
+        },
+        max_ongoing_requests=1_000_000,  # Serve carries no requests; nothing may wait for a slot
+        graceful_shutdown_timeout_s=spec.shutdown_timeout_s,
+        graceful_shutdown_wait_loop_s=0.1,
+        health_check_period_s=2.0,
+        health_check_timeout_s=10.0,
+        max_surge_percent=100,  # new replicas before old ones go, or capacity has a hole
+        # Loading takes tens of seconds, and what fails twice on different nodes fails always.
+        max_constructor_retry_count=2,
+    )
+
+
+def _application(name: str, overview: Any) -> Application | None:
+    model, separator, version = name.rpartition("-v")
+    if not separator or not version.isdecimal():
+        return None
+    deployments = overview.deployments.values()
+    messages = [overview.message, *(d.message for d in deployments)]
+    return Application(
+        model=model,
+        version=int(version),
+        status=str(overview.status.value),
+        message="; ".join(dict.fromkeys(m for m in messages if m)),
+        replicas_running=sum(d.replica_states.get("RUNNING", 0) for d in deployments),
+    )
+
+
+def _late(model: str, version: int, application: Application | None, timeout_s: float) -> str:
+    if application is None:
+        return f"version {version} of {model} is not deployed after {timeout_s:g} s"
+    return (
+        f"version {version} of {model} was not ready after {timeout_s:g} s: it is "
+        f"{application.status} with {application.replicas_running} replicas running"
+        f"{': ' + application.message if application.message else ''}. If replicas are not "
+        "scheduled, the cluster lacks the resources asked for (`ray status`)"
+    )

@@ -1,0 +1,1 @@
+"""Which endpoints exist and which may take traffic: sources -> snapshot -> Envoy."""

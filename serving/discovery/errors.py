@@ -1,0 +1,26 @@
+"""Errors of discovery.
+
+ServingError
+└── DiscoveryError
+    ├── SourceFailed         a source could not list; the last good listing stays in use
+    ├── TrafficPlanInvalid   a traffic plan cannot be read or does not add up; nothing was applied
+    └── StaleEpoch           a traffic plan of an older owner was refused
+"""
+
+from serving import errors
+
+
+class DiscoveryError(errors.ServingError):
+    """Base of everything discovery raises on purpose."""
+
+
+class SourceFailed(DiscoveryError):
+    """A source could not list its endpoints this time."""
+
+
+class TrafficPlanInvalid(DiscoveryError):
+    """A traffic plan cannot be read, or its weights do not add up."""
+
+
+class StaleEpoch(DiscoveryError):
+    """A traffic plan comes from an owner that has been replaced by a newer one."""

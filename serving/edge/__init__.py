@@ -1,0 +1,1 @@
+"""Envoy: configuration, process, and what its admin interface says."""

@@ -1,0 +1,191 @@
+"""Asking Envoy what it really does: which replicas, which routes, what came of the requests.
+
+A written file is a wish; only the admin interface tells that Envoy has taken it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from serving import errors
+from serving.discovery import snapshot as discovery
+
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyBucket:
+    """How many requests took at most `le_ms` milliseconds since Envoy started."""
+
+    le_ms: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStats:
+    """What came of one version's requests since Envoy started; subtract two to get an interval."""
+
+    completed: int
+    """Requests answered, by a replica or by the edge in its place."""
+    ok: int
+    """Answers of 2xx."""
+    client_errors: int
+    """Answers of 4xx."""
+    server_errors: int
+    """Answers of 5xx, those the edge gave because no replica did included."""
+    retries: int
+    """Second tries."""
+    timeouts: int
+    """Requests the edge gave up on."""
+    active: int
+    """Requests in flight now."""
+    ejections_active: int
+    """Replicas left out now because they fail."""
+    latency: tuple[LatencyBucket, ...]
+    """Histogram of time at the replica; updated once a second."""
+
+
+class AdminClient:
+    """A client of one Envoy's admin interface; use it as an async context manager."""
+
+    def __init__(self, base_url: str, *, timeout_s: float = 2.0) -> None:
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=timeout_s, trust_env=False)
+
+    async def __aenter__(self) -> AdminClient:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._http.aclose()
+
+    async def ready(self) -> bool:
+        """Whether Envoy has loaded its configuration and takes requests; False when it is away."""
+        try:
+            response = await self._http.get("/ready")
+        except httpx.HTTPError:
+            return False
+        return response.status_code == _OK
+
+    async def endpoints(self) -> dict[str, frozenset[discovery.Address]]:
+        """The replicas Envoy uses, by cluster name."""
+        data = await self._json("/clusters", {"format": "json"})
+        return {
+            cluster["name"]: frozenset(_address(h) for h in cluster.get("host_statuses", ()))
+            for cluster in data.get("cluster_statuses", ())
+        }
+
+    async def route_version(self) -> str | None:
+        """The version of the routes in use; None before the first."""
+        table = await self._route_table()
+        return table.get("version_info") if table is not None else None
+
+    async def route_weights(self) -> dict[str, dict[int, int]]:
+        """Per model the weight of each version in the routes in use; a model without is empty."""
+        table = await self._route_table()
+        hosts = table["route_config"]["virtual_hosts"] if table is not None else ()
+        return dict(
+            _model_weights(route) for host in hosts for route in host["routes"] if _names(route)
+        )
+
+    async def stats(self, cluster: str) -> ClusterStats:
+        """The counters of one cluster; all zero for a cluster without requests."""
+        pattern = rf"^cluster\.{re.escape(cluster)}\.(upstream_rq_|outlier_detection\.)"
+        data = await self._json(
+            "/stats", {"format": "json", "histogram_buckets": "cumulative", "filter": pattern}
+        )
+        return _cluster_stats(data, prefix=f"cluster.{cluster}.")
+
+    async def active_requests(self) -> int:
+        """Callers' requests in flight at the edge."""
+        name = "http.edge.downstream_rq_active"
+        data = await self._json("/stats", {"format": "json", "filter": f"^{re.escape(name)}$"})
+        return _scalars(data).get(name, 0)
+
+    async def drain(self) -> None:
+        """Ask callers to close their connections, then stop listening."""
+        await self._request("POST", "/drain_listeners?graceful", None)
+
+    async def _route_table(self) -> dict[str, Any] | None:
+        data = await self._json("/config_dump", {"resource": "dynamic_route_configs"})
+        configs = data.get("configs", ())
+        return next(iter(configs), None)
+
+    async def _json(self, path: str, params: Mapping[str, str]) -> dict[str, Any]:
+        response = await self._request("GET", path, params)
+        try:
+            data = json.loads(response.content)
+        except ValueError as exc:
+            raise errors.EdgeError(f"Envoy's admin interface gave no JSON at {path}") from exc
+        return dict(data)
+
+    async def _request(
+        self, method: str, path: str, params: Mapping[str, str] | None
+    ) -> httpx.Response:
+        try:
+            response = await self._http.request(method, path, params=params)
+        except httpx.HTTPError as exc:
+            raise errors.EdgeError(
+                f"Envoy's admin interface at {self._http.base_url} does not answer {path}: "
+                f"{type(exc).__name__} {exc}. Is the edge running?"
+            ) from exc
+        if response.status_code != _OK:
+            raise errors.EdgeError(
+                f"Envoy's admin interface answered {path} with {response.status_code}: "
+                f"{response.text[:200]!r}"
+            )
+        return response
+
+
+def _address(host_status: dict[str, Any]) -> discovery.Address:
+    socket = host_status["address"]["socket_address"]
+    return discovery.Address(host=socket["address"], port=socket["port_value"])
+
+
+def _names(route: dict[str, Any]) -> bool:
+    """Whether a route is the one of a named model, not one of the edge's own."""
+    headers = route["match"].get("headers", ())
+    return any("string_match" in header for header in headers)
+
+
+def _model_weights(route: dict[str, Any]) -> tuple[str, dict[int, int]]:
+    weighted = route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
+    weights = {discovery.ClusterKey.parse(c["name"]).version: int(c["weight"]) for c in weighted}
+    return route["name"], weights
+
+
+def _scalars(data: dict[str, Any]) -> dict[str, int]:
+    return {item["name"]: int(item["value"]) for item in data["stats"] if "value" in item}
+
+
+def _cluster_stats(data: dict[str, Any], *, prefix: str) -> ClusterStats:
+    values = {name.removeprefix(prefix): value for name, value in _scalars(data).items()}
+    return ClusterStats(
+        completed=values.get("upstream_rq_completed", 0),
+        ok=values.get("upstream_rq_2xx", 0),
+        client_errors=values.get("upstream_rq_4xx", 0),
+        server_errors=values.get("upstream_rq_5xx", 0),
+        retries=values.get("upstream_rq_retry", 0),
+        timeouts=values.get("upstream_rq_timeout", 0),
+        active=values.get("upstream_rq_active", 0),
+        ejections_active=values.get("outlier_detection.ejections_active", 0),
+        latency=_latency(data, name=f"{prefix}upstream_rq_time"),
+    )
+
+
+def _latency(data: dict[str, Any], *, name: str) -> tuple[LatencyBucket, ...]:
+    groups = [item["histograms"] for item in data["stats"] if "histograms" in item]
+    histograms = [h for group in groups for h in group if h["name"] == name]
+    return tuple(
+        LatencyBucket(le_ms=float(bucket["upper_bound"]), count=int(bucket["cumulative"]))
+        for histogram in histograms
+        for bucket in histogram["buckets"]
+    )

@@ -1,0 +1,151 @@
+"""What a rollout asks of the edge: set the traffic, wait until it is so, count what came of it.
+
+Works on the files of the edge's home and on Envoy's admin interface, so the caller need not be
+the process that runs the edge. A wait ends when Envoy itself shows the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from serving import errors
+from serving.discovery import snapshot as discovery
+from serving.discovery import traffic
+from serving.edge import admin
+from serving.edge import home as edge_home
+from serving.edge import status as edge_status
+
+_POLL_S = 0.1
+_STALE_S = 10.0
+
+
+def set_traffic(home: Path, plan: traffic.TrafficPlan) -> None:
+    """Publish a plan for all models; raises StaleEpoch when a newer owner has published."""
+    edge = edge_home.EdgeHome.of(home)
+    with edge_home.exclusive(edge.traffic_lock):
+        traffic.store(edge.traffic, traffic.apply(traffic.load(edge.traffic), plan))
+
+
+def set_model_traffic(
+    home: Path, model: traffic.ModelTraffic, *, epoch: int
+) -> traffic.TrafficPlan:
+    """Publish one model's weights and leave the others; returns the plan now in force.
+
+    Raises StaleEpoch when a newer owner has published.
+    """
+    edge = edge_home.EdgeHome.of(home)
+    with edge_home.exclusive(edge.traffic_lock):
+        current = traffic.load(edge.traffic)
+        base = current or traffic.TrafficPlan(epoch=epoch)
+        plan = traffic.apply(current, base.with_model(model, epoch=epoch))
+        traffic.store(edge.traffic, plan)
+    return plan
+
+
+def current_traffic(home: Path) -> traffic.TrafficPlan | None:
+    """The published plan, None before the first; raises TrafficPlanInvalid."""
+    return traffic.load(edge_home.EdgeHome.of(home).traffic)
+
+
+def current_status(home: Path) -> edge_status.EdgeStatus | None:
+    """What the edge says of itself; None when it does not run or has stopped saying it."""
+    found = edge_status.read(edge_home.EdgeHome.of(home))
+    return found if found is not None and time.time() - found.time_s < _STALE_S else None
+
+
+async def wait_applied(
+    home: Path, plan: traffic.TrafficPlan, *, timeout_s: float = 30.0
+) -> edge_status.EdgeStatus:
+    """Return when Envoy splits every model of `plan` as it says, under the plan's epoch.
+
+    Models that the plan does not name are not looked at. Raises EdgeError after `timeout_s`,
+    with what is missing: usually a version with weight that has no ready replica.
+    """
+
+    async def holds(found: edge_status.EdgeStatus) -> bool:
+        if found.plan_epoch != plan.epoch or found.admin_url is None:
+            return False
+        async with admin.AdminClient(found.admin_url) as client:
+            weights = await client.route_weights()
+        return all(weights.get(model.model) == _positive(model) for model in plan.models)
+
+    return await _until(home, holds, f"to split traffic as {_describe(plan)}", timeout_s)
+
+
+async def wait_endpoints(
+    home: Path, model: str, version: int, *, count: int, timeout_s: float = 60.0
+) -> edge_status.EdgeStatus:
+    """Return when Envoy has at least `count` replicas of a version; 0 means: none left.
+
+    Raises EdgeError after `timeout_s`, saying how many there were.
+    """
+
+    async def holds(found: edge_status.EdgeStatus) -> bool:
+        known = found.version(model, version)
+        present = len(known.endpoints) if known is not None else 0
+        return present >= count if count > 0 else present == 0
+
+    what = f"to have {count} ready replicas of {model} version {version}"
+    return await _until(home, holds, what, timeout_s)
+
+
+async def stats(home: Path, model: str, version: int) -> admin.ClusterStats:
+    """The counters of one version since Envoy started; raises EdgeError when the edge is down."""
+    found = current_status(home)
+    if found is None or found.admin_url is None:
+        raise errors.EdgeError(f"no edge is running for {home}: start it with liftlock serve")
+    async with admin.AdminClient(found.admin_url) as client:
+        return await client.stats(discovery.ClusterKey(model=model, version=version).name)
+
+
+async def _until(
+    home: Path,
+    holds: Callable[[edge_status.EdgeStatus], Awaitable[bool]],
+    what: str,
+    timeout_s: float,
+) -> edge_status.EdgeStatus:
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        found = current_status(home)
+        if found is not None and await _tolerant(holds, found):
+            return found
+        if time.monotonic() > deadline_s:
+            raise errors.EdgeError(
+                f"waited {timeout_s:g} s for the edge of {home} {what}; {_seen(found)}"
+            )
+        await asyncio.sleep(_POLL_S)
+
+
+async def _tolerant(
+    holds: Callable[[edge_status.EdgeStatus], Awaitable[bool]], found: edge_status.EdgeStatus
+) -> bool:
+    """Envoy may be starting again just now; the deadline decides, not one refused connection."""
+    try:
+        return await holds(found)
+    except errors.EdgeError:
+        return False
+
+
+def _positive(model: traffic.ModelTraffic) -> dict[int, int]:
+    return {w.version: w.percent for w in model.weights if w.percent > 0}
+
+
+def _describe(plan: traffic.TrafficPlan) -> str:
+    parts = [f"{m.model} {_positive(m)}" for m in plan.models]
+    return f"{', '.join(parts) or 'no model'} (epoch {plan.epoch})"
+
+
+def _seen(found: edge_status.EdgeStatus | None) -> str:
+    if found is None:
+        return "no edge is running there: start it with liftlock serve"
+    versions = [
+        f"{v.model} version {v.version}: weight {v.weight}, {len(v.endpoints)} replicas"
+        for v in found.versions
+    ]
+    return (
+        f"it has epoch {found.plan_epoch}, {'; '.join(versions) or 'no versions'}; "
+        f"its last error: {found.last_error or 'none'}"
+    )

@@ -1,0 +1,207 @@
+"""What Envoy reads while traffic flows: clusters, endpoints and routes, built from a snapshot.
+
+Pure: a snapshot and settings in, JSON-ready dictionaries out. A version of the content travels
+with each, so that the admin interface can tell which one Envoy uses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from urllib import parse
+
+from serving.discovery import snapshot as discovery
+from serving.edge import bootstrap, config
+
+_TYPE = "type.googleapis.com/envoy."
+_HTTP_OPTIONS = f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions"
+_NEAR_ENDLESS = 1_000_000
+
+STATUS_PATH = "/edge/healthz"
+"""Answered by Envoy itself: says that the edge is up, nothing about the replicas."""
+MODEL_HEADER = "x-liftlock-model"
+"""Chooses the model when several live behind one edge."""
+
+
+def document(kind: str, resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """A discovery response: the resources and a version that changes with their content."""
+    typed = [{"@type": f"{_TYPE}{kind}", **resource} for resource in resources]
+    content = json.dumps(typed, sort_keys=True).encode()
+    return {"version_info": hashlib.sha256(content).hexdigest()[:16], "resources": typed}
+
+
+def clusters(
+    snapshot: discovery.Snapshot, settings: config.EdgeSettings, paths: bootstrap.XdsPaths
+) -> dict[str, Any]:
+    """The clusters of a snapshot (CDS); each names the file its endpoints come from."""
+    return document(
+        "config.cluster.v3.Cluster",
+        [_cluster(cluster.key, settings, paths) for cluster in snapshot.clusters],
+    )
+
+
+def endpoints(cluster: discovery.Cluster) -> dict[str, Any]:
+    """The endpoints of one cluster (EDS), all of equal weight."""
+    hosts = [
+        {
+            "endpoint": {
+                "address": {"socket_address": {"address": address.host, "port_value": address.port}}
+            }
+        }
+        for address in cluster.addresses
+    ]
+    assignment = {
+        "cluster_name": cluster.key.name,
+        "endpoints": [{"lb_endpoints": hosts}] if hosts else [],
+    }
+    return document("config.endpoint.v3.ClusterLoadAssignment", [assignment])
+
+
+def endpoints_file(key: discovery.ClusterKey) -> str:
+    """The name of a cluster's file of endpoints; model names may hold slashes and dots."""
+    return parse.quote(key.name, safe="").replace(".", "%2E") + ".json"
+
+
+def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[str, Any]:
+    """The routes of a snapshot (RDS): by model header, else to the first model."""
+    ordered = [_own_status()]
+    ordered += [_named(route, settings) for route in snapshot.routes]
+    ordered.append(_unknown_model([route.model for route in snapshot.routes]))
+    ordered.append(_default(snapshot, settings))
+    host = {"name": "edge", "domains": ["*"], "routes": ordered}
+    table = {"name": "edge", "virtual_hosts": [host]}
+    return document("config.route.v3.RouteConfiguration", [table])
+
+
+def _cluster(
+    key: discovery.ClusterKey, settings: config.EdgeSettings, paths: bootstrap.XdsPaths
+) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "type": "EDS",
+        "eds_cluster_config": {
+            "service_name": key.name,
+            "eds_config": bootstrap.watched(paths.endpoints / endpoints_file(key)),
+        },
+        "connect_timeout": bootstrap.seconds(settings.connect_s),
+        "lb_policy": "LEAST_REQUEST",
+        "least_request_lb_config": {"choice_count": 2},
+        "outlier_detection": _ejection(settings.ejection),
+        "circuit_breakers": {"thresholds": [_limits(settings)]},
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _replica_protocol(settings)
+        },
+    }
+
+
+def _replica_protocol(settings: config.EdgeSettings) -> dict[str, Any]:
+    return {
+        "@type": _HTTP_OPTIONS,
+        "common_http_protocol_options": {
+            "idle_timeout": bootstrap.seconds(settings.replica_idle_s)
+        },
+        "explicit_http_config": {"http_protocol_options": {}},
+    }
+
+
+def _limits(settings: config.EdgeSettings) -> dict[str, Any]:
+    return {
+        "max_connections": _NEAR_ENDLESS,
+        "max_pending_requests": settings.max_inflight,
+        "max_requests": settings.max_inflight,
+        "retry_budget": {
+            "budget_percent": {"value": settings.retry.budget_percent},
+            "min_retry_concurrency": settings.retry.budget_floor,
+        },
+    }
+
+
+def _ejection(settings: config.EjectionSettings) -> dict[str, Any]:
+    """Ejection by failures in a row only; statistics over the fleet need volume each may lack."""
+    return {
+        "consecutive_5xx": settings.failures,
+        "enforcing_consecutive_5xx": 100,
+        "split_external_local_origin_errors": True,
+        "consecutive_local_origin_failure": settings.failures,
+        "enforcing_consecutive_local_origin_failure": 100,
+        "enforcing_consecutive_gateway_failure": 0,
+        "enforcing_success_rate": 0,
+        "enforcing_local_origin_success_rate": 0,
+        "interval": "1s",
+        "base_ejection_time": bootstrap.seconds(settings.base_s),
+        "max_ejection_time": bootstrap.seconds(settings.max_s),
+        "max_ejection_percent": settings.max_percent,
+        "always_eject_one_host": True,
+    }
+
+
+def _named(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[str, Any]:
+    header = {"name": MODEL_HEADER, "string_match": {"exact": route.model}}
+    return {
+        "name": route.model,
+        "match": {"prefix": "/", "headers": [header]},
+        **_action(route, settings),
+    }
+
+
+def _default(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[str, Any]:
+    match = {"prefix": "/"}
+    if not snapshot.routes:
+        refusal = "no model is served here yet; publish a traffic plan (run a promotion)"
+        return {"name": "default", "match": match, **_refuse(503, refusal)}
+    return {"name": "default", "match": match, **_action(snapshot.routes[0], settings)}
+
+
+def _unknown_model(known: list[str]) -> dict[str, Any]:
+    names = ", ".join(known) or "none"
+    header = {"name": MODEL_HEADER, "present_match": True}
+    return {
+        "name": "unknown-model",
+        "match": {"prefix": "/", "headers": [header]},
+        **_refuse(404, f"no such model behind this edge; header {MODEL_HEADER}: {names}"),
+    }
+
+
+def _own_status() -> dict[str, Any]:
+    return {
+        "name": "edge-status",
+        "match": {"path": STATUS_PATH},
+        "direct_response": {"status": 200, "body": {"inline_string": "ok\n"}},
+    }
+
+
+def _refuse(status: int, message: str) -> dict[str, Any]:
+    return {"direct_response": {"status": status, "body": {"inline_string": message}}}
+
+
+def _action(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[str, Any]:
+    if not route.shares:
+        return _refuse(503, f"no version of {route.model} has a ready replica; try again soon")
+    weighted = [{"name": share.key.name, "weight": share.weight} for share in route.shares]
+    return {
+        "route": {
+            "weighted_clusters": {"clusters": weighted},
+            "timeout": bootstrap.seconds(settings.request_s),
+            "retry_policy": _retries(settings.retry),
+        }
+    }
+
+
+def _retries(settings: config.RetrySettings) -> dict[str, Any]:
+    predicate = {
+        "name": "envoy.retry_host_predicates.previous_hosts",
+        "typed_config": {
+            "@type": f"{_TYPE}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+        },
+    }
+    return {
+        "retry_on": "connect-failure,refused-stream,reset-before-request",
+        "num_retries": settings.retries,
+        "retry_host_predicate": [predicate],
+        "host_selection_retry_max_attempts": 3,
+        "retry_back_off": {
+            "base_interval": bootstrap.seconds(settings.backoff_ms / 1000),
+            "max_interval": bootstrap.seconds(settings.backoff_ms / 100),
+        },
+    }

@@ -1,0 +1,166 @@
+"""From a text to the sentences a model corrects, and from the corrections back to edits.
+
+The one idea: a text is cut into sentence bodies and the white space between them, so that joining
+the pieces gives the text back to the byte, and whatever the model does to a body can be said as
+edits at code-point offsets of the caller's own string. Pure: no model, no I/O.
+
+Left out: languages whose sentences end without punctuation known here; such text is corrected one
+line at a time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+_ABBREVIATIONS = frozenset(
+    ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "no")
+    + ("vol", "fig", "al", "approx", "inc", "ltd", "co")
+)
+# Quotes and brackets that may close or open a sentence; the escapes are typographic quotes.
+_CLOSING = r"""["'\u201d\u2019\u00bb)\]]"""
+_CLOSING_WIDE = r"""["'\u201d\u2019\u00bb\u300d\u300f)\]]"""
+_OPENING = "\"'\u201c\u2018(["
+_WIDE_END = r"[\u3002\uff01\uff1f]"
+# A sentence ends at a line break, at .!? (with closing quotes or brackets) before white space,
+# or right after a full-width mark, which no white space follows.
+# No alternative starts with a repetition: a megabyte of spaces must not take quadratic time.
+_BREAK = re.compile(
+    rf"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*"
+    rf"|(?<=[.!?]){_CLOSING}*\s+"
+    rf"|(?<={_WIDE_END})(?!{_WIDE_END}){_CLOSING_WIDE}*\s*"
+)
+_TOKEN = re.compile(r"\s+|\w+(?:['\u2019]\w+)*|[^\w\s]")
+_LONGEST_ABBREVIATION_CHARS = 12
+
+# Aligning two token lists takes time in the product of their lengths; past this many cells the
+# differing middle is given as one edit, so that no text can hold the event loop for seconds.
+_MAX_ALIGNED_CELLS = 250_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """`text[start:end]` is a sentence without white space at its borders."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Replace `source[start:end]`, which is `original`, by `replacement`. Offsets: code points."""
+
+    start: int
+    end: int
+    original: str
+    replacement: str
+
+
+def segments(text: str) -> Iterator[Segment]:
+    """The sentences of a text, in order, lazily. What lies between them is white space only."""
+    start = 0
+    for match in _BREAK.finditer(text):
+        end = match.end()
+        tail = text[max(start, match.start() - _LONGEST_ABBREVIATION_CHARS) : match.start()]
+        if not _goes_on(tail, match.group(), text[end : end + 1]):
+            yield from _trimmed(text, start, end)
+            start = end
+    yield from _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterable[Segment]:
+    piece = text[start:end]
+    lead = len(piece) - len(piece.lstrip())
+    body = piece.strip()
+    if body:
+        yield Segment(start=start + lead, end=start + lead + len(body))
+
+
+def _goes_on(tail: str, gap: str, following: str) -> bool:
+    """Whether the sentence goes on past `tail` and `gap`; `following` is the next character."""
+    if gap[:1] in "\n\r" or not tail:
+        return False
+    if gap.strip() or tail.endswith(".."):
+        return following.islower()  # '"What?" he said', 'Well... maybe'
+    if not tail.endswith("."):
+        return False
+    last = tail[:-1].split()[-1:]
+    word = last[0].lstrip(_OPENING) if last else ""
+    return word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I")
+
+
+def rejoin(text: str, bodies: Sequence[str], parts: Sequence[Segment]) -> str:
+    """The text with the body of each segment replaced; white space between them is kept."""
+    pieces: list[str] = []
+    done = 0
+    for part, body in zip(parts, bodies, strict=True):
+        pieces += (text[done : part.start], body)
+        done = part.end
+    return "".join([*pieces, text[done:]])
+
+
+def edits(source: str, corrected: str, *, offset: int = 0) -> tuple[Edit, ...]:
+    """Word-level edits that turn `source` into `corrected`, exactly, in order, not overlapping.
+
+    `offset` is added to every position: where `source` begins in the caller's own string.
+    """
+    old, new = _TOKEN.findall(source), _TOKEN.findall(corrected)
+    starts = [offset]
+    for token in old:
+        starts.append(starts[-1] + len(token))
+    return tuple(
+        Edit(
+            start=starts[i1],
+            end=starts[i2],
+            original="".join(old[i1:i2]),
+            replacement="".join(new[j1:j2]),
+        )
+        for i1, i2, j1, j2 in _changes(old, new)
+    )
+
+
+def _changes(old: list[str], new: list[str]) -> Iterable[tuple[int, int, int, int]]:
+    """The differing ranges of two token lists."""
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
+    middle_old = old[head : len(old) - tail]
+    middle_new = new[head : len(new) - tail]
+    if not middle_old and not middle_new:
+        return
+    if len(middle_old) * len(middle_new) > _MAX_ALIGNED_CELLS:
+        yield head, head + len(middle_old), head, head + len(middle_new)
+        return
+    matcher = difflib.SequenceMatcher(None, middle_old, middle_new, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            yield head + i1, head + i2, head + j1, head + j2
+
+
+def _common_prefix(left: list[str], right: list[str]) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def apply_edits(source: str, changes: Iterable[Edit]) -> str:
+    """`source` with the edits made.
+
+    Raises:
+        ValueError: an edit's `original` is not what stands at its place.
+    """
+    pieces: list[str] = []
+    done = 0
+    for edit in changes:
+        if source[edit.start : edit.end] != edit.original or edit.start < done:
+            raise ValueError(
+                f"edit at {edit.start}..{edit.end} expects {edit.original!r}, "
+                f"the source has {source[edit.start : edit.end]!r}"
+            )
+        pieces += (source[done : edit.start], edit.replacement)
+        done = edit.end
+    return "".join([*pieces, source[done:]])

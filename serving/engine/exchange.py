@@ -1,0 +1,195 @@
+"""One HTTP exchange over ASGI: a whole body in, one answer or one stream out.
+
+The one idea: body limit, identity headers, disconnects and failures after the first byte are
+handled here once, so a handler is a plain coroutine from `Call` to `Answer` that may raise
+`ApiError`. There is no framework between: on small requests it would cost more than the handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from serving.engine.errors_http import ApiError, invalid
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = tuple[tuple[str, str], ...]
+
+JSON_TYPE = "application/json"
+EVENT_STREAM_TYPE = "text/event-stream"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+class CallerLeft(Exception):
+    """The caller closed the connection before the answer was complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request as a handler sees it."""
+
+    request_id: str
+    body: bytes
+
+    def json_object(self) -> dict[str, Any]:
+        """The body as a JSON object.
+
+        Raises:
+            ApiError: 400, not UTF-8, not JSON or not an object.
+        """
+        try:
+            value = orjson.loads(self.body)
+        except orjson.JSONDecodeError as exc:
+            raise invalid(None, f"the body is not valid JSON in UTF-8: {exc}", "bad_json") from exc
+        if not isinstance(value, dict):
+            raise invalid(
+                None, f"the body must be a JSON object, found {json_type(value)}", "bad_json"
+            )
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A handler's answer: `body`, or `stream` where that is given."""
+
+    body: bytes = b""
+    stream: AsyncGenerator[bytes, None] | None = None
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = JSON_TYPE
+
+    @classmethod
+    def json(cls, value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+        """A JSON answer."""
+        return cls(body=orjson.dumps(value), status=status)
+
+
+def json_type(value: object) -> str:
+    """How JSON calls the type of a decoded value."""
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+    return names.get(type(value), "null" if value is None else "a number")
+
+
+class Exchange:
+    """One request and its answer; remembers how far the answer went."""
+
+    def __init__(self, scope: Message, receive: Receive, send: Send, fixed: Headers) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        self.request_id = _request_id(self.headers.get("x-request-id"))
+        self.status = 0
+        self._fixed = (*fixed, ("x-request-id", self.request_id))
+        self._receive = receive
+        self._send = send
+        self._streaming = False
+        self._complete = False
+
+    async def body(self, limit_bytes: int) -> bytes:
+        """The whole request body.
+
+        Raises:
+            ApiError: 413, it is longer than the limit.
+            CallerLeft: the connection closed before its end.
+        """
+        declared = self.headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared) > limit_bytes:
+            raise _too_large(limit_bytes)
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise CallerLeft
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > limit_bytes:
+                raise _too_large(limit_bytes)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+    async def unless_caller_leaves(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` to its end; cancels it when the caller leaves. Call after `body`.
+
+        Raises:
+            CallerLeft: the caller left first.
+        """
+        task = asyncio.ensure_future(work)
+        watch = asyncio.ensure_future(self._receive())  # nothing but a disconnect can come now
+        try:
+            await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and not self._complete:
+                raise CallerLeft
+            await task
+        finally:
+            for each in (task, watch):
+                each.cancel()
+            await asyncio.gather(task, watch, return_exceptions=True)
+
+    async def answer(self, answer: Answer) -> None:
+        """Sends an answer. A stream starts with its first piece, so an early error has a status."""
+        if answer.stream is None:
+            await self._start(answer.status, answer.content_type, (), len(answer.body))
+            await self._body(answer.body, more=False)
+            return
+        async with contextlib.aclosing(answer.stream) as stream:
+            piece = await anext(stream, b"")
+            self._streaming = True
+            await self._start(answer.status, answer.content_type, (("cache-control", "no-cache"),))
+            await self._body(piece, more=True)
+            async for piece in stream:
+                await self._body(piece, more=True)
+            await self._body(b"", more=False)
+
+    async def refuse(self, error: ApiError) -> None:
+        """Sends an error; inside a stream as its last event, since the status is long gone."""
+        body = error.body()
+        if self._streaming:
+            await self._body(b"data: " + body + b"\n\n", more=False)
+        elif not self.status:
+            await self._start(error.status, JSON_TYPE, error.headers, len(body))
+            await self._body(body, more=False)
+
+    async def _start(
+        self, status: HTTPStatus, content_type: str, extra: Headers, length: int | None = None
+    ) -> None:
+        self.status = int(status)
+        headers = [*self._fixed, ("content-type", content_type), *extra]
+        if length is not None:
+            headers.append(("content-length", str(length)))
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": self.status,
+                "headers": [(n.encode("latin-1"), v.encode("latin-1")) for n, v in headers],
+            }
+        )
+
+    async def _body(self, body: bytes, *, more: bool) -> None:
+        self._complete = not more
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _request_id(given: str | None) -> str:
+    """The caller's id where it is safe to echo, else a new one."""
+    return given if given is not None and _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _too_large(limit_bytes: int) -> ApiError:
+    return ApiError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body_too_large",
+        f"the body is over {limit_bytes} bytes; send the text in parts",
+    )

@@ -1,0 +1,83 @@
+"""The Ray Serve deployment: Serve starts, checks, scales and stops a replica, and carries no bytes.
+
+Requests come to the port that the replica publishes. Serve's own counts are blind to them, which is
+why load is reported by `record_autoscaling_stats` and draining happens in the destructor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import logging
+import os
+
+from serving.directory import ReplicaDirectory
+from serving.engine import protocol
+from serving.engine.server import ReplicaServer
+from serving.engine.spec import ReplicaSpec, local_checkpoint
+from serving.errors import DeploymentFailed
+
+_log = logging.getLogger(__name__)
+NODE_HOST = "node"
+
+
+class Replica:
+    """One replica. Serve awaits `__init__`, calls the checks, and awaits `__del__` before a stop.
+
+    `__del__` is Serve's documented shutdown hook; it calls it once, and may be a coroutine.
+    """
+
+    async def __init__(self, spec: ReplicaSpec) -> None:  # type: ignore[misc]  # Serve awaits it
+        spec = _placed(spec)
+        engine = _load_engine(spec)
+        self._server = ReplicaServer(spec, engine, ReplicaDirectory(), _replica_id())
+        try:
+            await self._server.start()
+        except BaseException:
+            engine.shutdown()
+            raise
+
+    async def check_health(self) -> None:
+        """Serve's periodic check; raising three times in a row replaces the replica."""
+        await self._server.check_health()
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Load in requests, for the scaling policy."""
+        return self._server.load()
+
+    async def __del__(self) -> None:
+        await self._server.drain()
+
+
+def _placed(spec: ReplicaSpec) -> ReplicaSpec:
+    """The spec with the host resolved on this node."""
+    if spec.host != NODE_HOST:
+        return spec
+    import ray
+
+    return dataclasses.replace(spec, host=ray.util.get_node_ip_address())
+
+
+def _load_engine(spec: ReplicaSpec) -> protocol.Engine:
+    directory = local_checkpoint(spec)
+    module, _, attribute = spec.engine_factory.partition(":")
+    try:
+        factory: protocol.EngineFactory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as exc:
+        raise DeploymentFailed(
+            f"engine factory {spec.engine_factory!r} cannot be imported: {exc}; it must be "
+            "module:attribute and its library installed"
+        ) from exc
+    _log.info("loading %s version %d from %s", spec.model, spec.version, directory)
+    return factory(str(directory), spec.engine)
+
+
+def _replica_id() -> str:
+    """Serve's own id, which its status shows too; the process id outside Serve."""
+    from ray import serve
+    from ray.serve.exceptions import RayServeException
+
+    try:
+        return str(serve.get_replica_context().replica_id.unique_id)
+    except RayServeException:
+        return f"process-{os.getpid()}"

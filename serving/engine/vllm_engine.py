@@ -1,0 +1,180 @@
+"""The production engine: vLLM's `AsyncLLM` behind the `Engine` protocol.
+
+The one idea: only finished texts cross from the engine process unless the caller streams
+(`FINAL_ONLY`), because per-token hand-over is most of a front end's CPU time. The only import of
+vLLM on the serving side; everything vLLM raises leaves here as one of our two errors.
+
+Left out: log probabilities, LoRA, several front-end processes on one engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from registry.engine_settings import EngineSettings
+from serving.engine import protocol
+
+if TYPE_CHECKING:
+    from vllm import RequestOutput, SamplingParams
+    from vllm.outputs import CompletionOutput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+_FINISH = {"stop": protocol.FinishReason.STOP, "length": protocol.FinishReason.LENGTH}
+
+
+class VllmEngine:
+    """One `AsyncLLM`. Use from the event loop that was running when it was made."""
+
+    def __init__(self, llm: AsyncLLM, *, max_num_seqs: int) -> None:
+        self._llm = llm
+        self._max_num_seqs = max_num_seqs
+        self._tokenizer = llm.get_tokenizer()
+
+    @property
+    def max_model_len_tokens(self) -> int:
+        """The most tokens prompt and continuation may have together."""
+        return int(self._llm.model_config.max_model_len)
+
+    @property
+    def waiting(self) -> int:
+        """Requests beyond what one batch holds.
+
+        The engine's own queue length is known only in its process; this is the part of it that
+        follows from `max_num_seqs`, and it misses requests that wait for cache blocks.
+        """
+        return max(0, int(self._llm.get_num_unfinished_requests()) - self._max_num_seqs)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Token ids of a prompt, special tokens included."""
+        most_chars = self.max_model_len_tokens * int(self._tokenizer.max_chars_per_token)
+        if len(text) > most_chars:  # spares the event loop from tokenizing a megabyte
+            raise protocol.RequestRejected(
+                f"a prompt of {len(text)} characters cannot fit {self.max_model_len_tokens} tokens"
+            )
+        return tuple(self._tokenizer.encode(text))
+
+    async def generate(self, request: protocol.GenerateRequest) -> protocol.GenerateResult:
+        """The finished continuations."""
+        final: RequestOutput | None = None
+        async with contextlib.aclosing(self._outputs(request, final_only=True)) as outputs:
+            async for output in outputs:
+                final = output
+        if final is None:
+            raise protocol.EngineFailed("the engine ended a request without an answer")
+        choices = sorted(final.outputs, key=lambda choice: choice.index)
+        return protocol.GenerateResult(
+            choices=tuple(
+                protocol.Choice(
+                    index=choice.index, text=choice.text, finish_reason=_finish_reason(choice)
+                )
+                for choice in choices
+            ),
+            prompt_tokens=len(request.prompt_token_ids),
+            completion_tokens=sum(len(choice.token_ids) for choice in choices),
+        )
+
+    async def stream(
+        self, request: protocol.GenerateRequest
+    ) -> AsyncGenerator[protocol.Delta, None]:
+        """The continuations piece by piece."""
+        async with contextlib.aclosing(self._outputs(request, final_only=False)) as outputs:
+            async for output in outputs:
+                for choice in output.outputs:
+                    yield protocol.Delta(
+                        index=choice.index,
+                        text=choice.text,
+                        completion_tokens=len(choice.token_ids),
+                        finish_reason=_finish_reason(choice) if choice.finish_reason else None,
+                    )
+
+    async def check_health(self) -> None:
+        """Returns when the engine is alive."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            await self._llm.check_health()
+        except EngineDeadError as exc:
+            raise protocol.EngineDead(f"the vLLM engine is dead: {exc}") from exc
+
+    def shutdown(self) -> None:
+        """Stops the engine and its processes."""
+        self._llm.shutdown()
+
+    async def _outputs(
+        self, request: protocol.GenerateRequest, *, final_only: bool
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """vLLM's outputs with its errors translated; ending early aborts the request."""
+        from vllm.exceptions import VLLMClientError, VLLMServerError
+        from vllm.inputs.engine import tokens_input
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        outputs = self._llm.generate(
+            tokens_input(list(request.prompt_token_ids)),
+            _sampling(request, final_only=final_only),
+            request.request_id,
+        )
+        try:
+            async for output in outputs:
+                yield output
+        except VLLMClientError as exc:
+            raise protocol.RequestRejected(str(exc)) from exc
+        except EngineDeadError as exc:
+            raise protocol.EngineDead(f"the vLLM engine is dead: {exc}") from exc
+        except VLLMServerError as exc:
+            raise protocol.EngineFailed(f"the vLLM engine failed on a request: {exc}") from exc
+        finally:
+            # Without this an early end would abort only when the generator is collected.
+            await outputs.aclose()
+
+
+def _sampling(request: protocol.GenerateRequest, *, final_only: bool) -> SamplingParams:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        n=request.n,
+        max_tokens=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        stop=list(request.stop),
+        seed=request.seed,
+        output_kind=RequestOutputKind.FINAL_ONLY if final_only else RequestOutputKind.DELTA,
+    )
+
+
+def _finish_reason(choice: CompletionOutput) -> protocol.FinishReason:
+    reason = _FINISH.get(choice.finish_reason or "")
+    if reason is None:
+        raise protocol.EngineFailed(
+            f"the engine ended a completion with {choice.finish_reason!r} instead of stop or length"
+        )
+    return reason
+
+
+def load(checkpoint_dir: str, settings: EngineSettings) -> VllmEngine:
+    """Loads a checkpoint; an `EngineFactory`. Blocks for the 20-30 s an engine takes to start.
+
+    Must be called with an event loop running, whose thread the engine then belongs to.
+
+    Raises:
+        RuntimeError: vLLM could not start; its own message is the cause.
+    """
+    asyncio.get_running_loop()
+    _prepare_environment()
+    from vllm import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    kwargs: dict[str, Any] = settings.engine_kwargs(checkpoint_dir)
+    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**kwargs))
+    return VllmEngine(llm, max_num_seqs=settings.max_num_seqs)
+
+
+def _prepare_environment() -> None:
+    """vLLM takes some settings only from the environment of the process it is imported into."""
+    os.environ.pop("VLLM_CPU_KVCACHE_SPACE", None)  # it would override the settings' cache size
+    # One node may hold several replicas; pinned to the same cores they would starve each other.
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")

@@ -1,0 +1,23 @@
+"""Errors of the request path and of what steers it.
+
+ServingError
+├── EdgeError           Envoy refused a configuration, did not start or did not take a change
+├── DeploymentFailed    a version did not become ready, with the replica's own reason
+└── PortTaken           a port that liftlock must own is in use
+"""
+
+
+class ServingError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class EdgeError(ServingError):
+    """Envoy refused a configuration, did not start, or did not take a change in time."""
+
+
+class DeploymentFailed(ServingError):
+    """A version did not become ready."""
+
+
+class PortTaken(ServingError):
+    """A port that liftlock must own is in use by another process."""
