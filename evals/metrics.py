@@ -12,6 +12,9 @@ from collections.abc import Iterable
 
 from evals.suite import Example, SuiteKind
 
+VERSION = "liftlock/metrics/v1"
+"""Part of every outcome's runtime digest; changes when a score can change."""
+
 
 def normalize(text: str) -> str:
     """Unicode NFC, every run of white space one space, none at the ends."""

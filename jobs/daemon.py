@@ -80,6 +80,7 @@ class Daemon:
                 cwd=cwd,
                 start_new_session=True,
             )
+        started.returncode = 0  # it outlives us on purpose; without this its handle would complain
         known = {
             **facts,
             "pid": started.pid,

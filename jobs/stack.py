@@ -102,7 +102,7 @@ class Stack:
             self.edge.start(
                 [
                     sys.executable, "-m", "serving.edge", "--home", str(self.settings.home),
-                    "--ray-address", address, "--host", host, "--port", str(port),
+                    "--ray-address", address, "--listen-host", host, "--port", str(port),
                 ],
                 env={}, facts=facts, cwd=ROOT,
             )  # fmt: skip

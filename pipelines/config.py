@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from evals.gate import GatePolicy
+from evals.policy import GatePolicy
 from pipelines.errors import ConfigInvalid
 from pipelines.recipe import Recipe
 from pipelines.rollout import RolloutPolicy
@@ -134,10 +134,23 @@ def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[st
         kind = hints.get(key)
         if kind is None:
             close = difflib.get_close_matches(str(key), hints, n=1)
-            hint = f", did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(hints))}"
+            hint = (
+                f", did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(hints))}"
+            )
             yield f"unknown key {prefix}{key}{hint}"
         elif dataclasses.is_dataclass(kind) and isinstance(value, dict):
             yield from _unknown_keys(typing.cast(type, kind), value, f"{prefix}{key}.")
+        elif isinstance(value, list):
+            yield from _unknown_in_items(kind, value, f"{prefix}{key}")
+
+
+def _unknown_in_items(kind: Any, items: list[Any], prefix: str) -> Iterator[str]:
+    (item_kind, *_) = typing.get_args(kind) or (None,)
+    if not dataclasses.is_dataclass(item_kind):
+        return
+    for number, item in enumerate(items):
+        if isinstance(item, dict):
+            yield from _unknown_keys(typing.cast(type, item_kind), item, f"{prefix}[{number}].")
 
 
 def suite_path(name: str, *, relative_to: Path | None) -> Path:

@@ -1,4 +1,4 @@
-"""Makes an FP8 variant of a checkpoint with llm-compressor, and measures what it did to the weights.
+"""Makes an FP8 variant of a checkpoint with llm-compressor, and measures its weight errors.
 
 Runs as a worker process (`python -m pipelines.quantize --request FILE --out DIR`), so that its
 memory is gone when it ends. The only module that imports llm-compressor. One-shot without

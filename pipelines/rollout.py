@@ -65,7 +65,7 @@ class Move(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the edge counted for the new version since the step began; None where it was not seen."""
+    """What the edge counted for the new version since the step began; None: not seen."""
 
     answers: int | None
     faults: int | None
@@ -80,28 +80,21 @@ class Decision:
     reason: str
 
 
-def decide(
-    policy: RolloutPolicy, *, step_age_s: float, observed: Observation
-) -> Decision:
+def decide(policy: RolloutPolicy, *, step_age_s: float, observed: Observation) -> Decision:
     """The next move at one step of a rollout."""
     if observed.ready_replicas == 0:
-        return Decision(move=Move.REVERT, reason="the new version has no ready replica left")
+        return _revert("the new version has no ready replica left")
     if observed.answers is None or observed.faults is None or observed.ready_replicas is None:
-        if step_age_s >= policy.step_timeout_s:
-            return _late(policy, "the edge's counts could not be read")
-        return Decision(move=Move.HOLD, reason="the edge's counts could not be read")
+        return _wait(policy, step_age_s, "the edge's counts could not be read")
     total = observed.answers + observed.faults
-    if observed.faults and observed.faults > policy.max_fault_rate * total:
-        return Decision(
-            move=Move.REVERT,
-            reason=f"{observed.faults} of {total} answers were server faults, allowed is "
-            f"{policy.max_fault_rate:.2%}",
+    if observed.faults > policy.max_fault_rate * total:
+        return _revert(
+            f"{observed.faults} of {total} answers were server faults, allowed is "
+            f"{policy.max_fault_rate:.2%}"
         )
     if observed.answers < policy.min_answers:
         told = f"{observed.answers} of {policy.min_answers} answers counted"
-        if step_age_s >= policy.step_timeout_s:
-            return _late(policy, told)
-        return Decision(move=Move.HOLD, reason=told)
+        return _wait(policy, step_age_s, told)
     if step_age_s < policy.bake_s:
         return Decision(move=Move.HOLD, reason=f"baking, {policy.bake_s - step_age_s:.1f} s left")
     return Decision(
@@ -109,7 +102,12 @@ def decide(
     )
 
 
-def _late(policy: RolloutPolicy, told: str) -> Decision:
-    return Decision(
-        move=Move.REVERT, reason=f"no decision within {policy.step_timeout_s:.0f} s: {told}"
-    )
+def _wait(policy: RolloutPolicy, step_age_s: float, told: str) -> Decision:
+    """Holds while nothing can be decided, and takes back when that has lasted too long."""
+    if step_age_s < policy.step_timeout_s:
+        return Decision(move=Move.HOLD, reason=told)
+    return _revert(f"no decision within {policy.step_timeout_s:.0f} s: {told}")
+
+
+def _revert(reason: str) -> Decision:
+    return Decision(move=Move.REVERT, reason=reason)

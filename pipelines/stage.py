@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from registry.errors import RegistryError
 from registry.model import StageEvidence, Tag, content_digest, short
@@ -19,6 +19,7 @@ from registry.store import Evidence
 
 RESULT_FILE = "result.json"
 Result = dict[str, Any]
+T = TypeVar("T")
 
 
 class Progress(Protocol):
@@ -72,9 +73,7 @@ class StageTime:
 class Stages:
     """The stages of one promotion run."""
 
-    def __init__(
-        self, *, model: str, run_id: str, evidence: Evidence, progress: Progress
-    ) -> None:
+    def __init__(self, *, model: str, run_id: str, evidence: Evidence, progress: Progress) -> None:
         self._model = model
         self._run_id = run_id
         self._evidence = evidence
@@ -92,24 +91,59 @@ class Stages:
         body: Callable[[StageRun], Result],
         *,
         still_valid: Callable[[Result], bool] = lambda result: True,
+        shown: str | None = None,
     ) -> Result:
         """The stage's result: the recorded one, or the body's.
 
         Args:
-            name: stage name; the kind before a colon is what the record is searched for.
+            name: stage name, what the record is searched for.
             inputs: everything that shapes the result, as plain data.
             body: computes the result and logs its evidence. The result must be plain data with a
                 `summary` for people.
             still_valid: asked of a recorded result; False computes it again.
+            shown: name for people, where the stage runs for more than one thing.
         """
         started = time.monotonic()
-        self._progress.stage(name)
+        shown = shown or name
+        self._progress.stage(shown)
         found = self.find(name, inputs)
         if found is not None:
             result = self._recorded(found)
             if result is not None and still_valid(result):
-                return self._finish(name, started, result, found.run_id, reused=True)
-        return self._compute(name, inputs, body, started)
+                return self._finish(shown, started, result, found.run_id, reused=True)
+        run_id, result = self._compute(name, inputs, body)
+        return self._finish(shown, started, result, run_id, reused=False)
+
+    def live(
+        self, name: str, body: Callable[[Callable[[str], None]], T], describe: Callable[[T], Result]
+    ) -> T:
+        """A stage that acts on the world and is therefore never taken from the record.
+
+        Args:
+            name: stage name.
+            body: acts; gets a function to say what it does.
+            describe: its result as plain data for the record.
+        """
+        started = time.monotonic()
+        self._progress.stage(name)
+        run_id = self._evidence.open(self._model, name, {Tag.STAGE: name}, self._run_id)
+        said: list[str] = []
+
+        def note(text: str) -> None:
+            said.append(text)
+            self._progress.note(text)
+
+        finished = False
+        try:
+            value = body(note)
+            result = describe(value)
+            self._evidence.text(run_id, RESULT_FILE, json.dumps(result, indent=2))
+            finished = True
+        finally:
+            self._evidence.text(run_id, "events.txt", "\n".join(said) + "\n")
+            self._evidence.close(run_id, failed=not finished, tags={})
+        self._finish(name, started, result, run_id, reused=False)
+        return value
 
     def _recorded(self, found: StageEvidence) -> Result | None:
         try:
@@ -119,14 +153,10 @@ class Stages:
         return result
 
     def _compute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        body: Callable[[StageRun], Result],
-        started: float,
-    ) -> Result:
+        self, name: str, inputs: Mapping[str, Any], body: Callable[[StageRun], Result]
+    ) -> tuple[str, Result]:
         digest = inputs_digest(name, inputs)
-        tags = {Tag.STAGE: name, Tag.INPUTS: digest}
+        tags = {str(Tag.STAGE): name, str(Tag.INPUTS): digest}
         run_id = self._evidence.open(self._model, name, tags, self._run_id)
         finished = False
         try:
@@ -137,7 +167,7 @@ class Stages:
             finished = True
         finally:
             self._evidence.close(run_id, failed=not finished, tags={})
-        return self._finish(name, started, result, run_id, reused=False)
+        return run_id, result
 
     def _finish(
         self, name: str, started: float, result: Result, run_id: str, *, reused: bool
@@ -158,6 +188,7 @@ def inputs_digest(name: str, inputs: Mapping[str, Any]) -> str:
 
 def describe_inputs(inputs: Mapping[str, Any]) -> str:
     """Inputs in one line, digests shortened, for plans."""
+
     def value(item: Any) -> str:
         text = str(item)
         return short(text) if text.startswith("sha256:") else text

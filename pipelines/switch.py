@@ -12,13 +12,13 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from pipelines import rollout
 from pipelines.errors import RolloutReverted
 from pipelines.rollout import Move, Observation, RolloutPolicy
 from registry.model import ModelVersion, short
 from serving.errors import ServingError
+from serving.plane import Answer, Counts, Plane
 
 LOOK_EVERY_S = 0.5
 PROBE_TEXTS = (
@@ -26,72 +26,6 @@ PROBE_TEXTS = (
     "The teacher reads a book.",
     "They was happy yesterday.",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One answered probe."""
-
-    version: int
-    digest: str
-    corrected: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What the edge counted for a version since it knows it; cumulative."""
-
-    answers: int
-    faults: int
-
-
-class Plane(Protocol):
-    """The serving plane of one model, as a switch needs it."""
-
-    def running(self) -> tuple[int, ...]:
-        """Versions that are deployed, ready or not."""
-        ...
-
-    def weights(self) -> Mapping[int, int]:
-        """Percent of traffic per version, as the edge was told; empty where nothing serves."""
-        ...
-
-    def start(self, version: ModelVersion, replicas: int) -> None:
-        """Starts a version's replicas; returns at once."""
-        ...
-
-    def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
-        """Returns when the edge knows that many ready replicas.
-
-        Raises:
-            ServingError: the replicas failed, with their own reason, or took too long.
-        """
-        ...
-
-    def ask_replicas(self, version: int, text: str) -> tuple[Answer, ...]:
-        """Asks every ready replica of a version directly, past the edge."""
-        ...
-
-    def ask(self, text: str) -> Answer:
-        """Asks through the edge, as a caller would."""
-        ...
-
-    def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
-        """Changes the traffic shares and returns when the edge has taken them."""
-        ...
-
-    def counts(self, version: int) -> Counts | None:
-        """The edge's counts; None where they cannot be read."""
-        ...
-
-    def ready_replicas(self, version: int) -> int | None:
-        """Ready replicas as the edge knows them; None where that cannot be read."""
-        ...
-
-    def retire(self, version: int, timeout_s: float) -> None:
-        """Drains and stops a version; does nothing where it is not deployed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +60,7 @@ class Switch:
         self._clock = clock
         self._sleep = sleep
 
-    def to(self, version: ModelVersion, commit: Callable[[Answer], None]) -> SwitchResult:
+    def to(self, version: ModelVersion, commit: Callable[[Answer], object]) -> SwitchResult:
         """Moves all traffic to a version, commits, and retires what served before.
 
         Args:
@@ -187,9 +121,7 @@ class Switch:
             self._probe()
             seen = self._observe(new, base)
             base = base or self._plane.counts(new)
-            decision = rollout.decide(
-                self._policy, step_age_s=self._clock() - began, observed=seen
-            )
+            decision = rollout.decide(self._policy, step_age_s=self._clock() - began, observed=seen)
             if decision.move is Move.ADVANCE:
                 line = f"{share} % of traffic on version {new}: {decision.reason}"
                 self._note(line)

@@ -11,12 +11,14 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,17 @@ def run(
             raise
     if process.returncode != 0:
         raise StageFailed(_last_words(module, process.returncode, last, log))
+
+
+@contextlib.contextmanager
+def scratch(folder: Path, prefix: str) -> Iterator[Path]:
+    """A new folder for one worker, gone afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    out = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=folder))
+    try:
+        yield out
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
 
 
 def _follow(

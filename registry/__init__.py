@@ -1,1 +1,1 @@
-"""The record: checkpoints, manifests, versions, stage evidence and the promotion ledger, in MLflow."""
+"""The record in MLflow: checkpoints, manifests, versions, stage evidence, the ledger."""

@@ -99,7 +99,7 @@ def inspect(directory: Path, *, prompt_file: Path | None = None) -> Checkpoint:
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    """Every regular file in a stable order; hidden files and folders are not part of a checkpoint."""
+    """Every regular file in a stable order; hidden files and folders are left out."""
     if not directory.is_dir():
         raise CheckpointInvalid(
             f"checkpoint {directory} is not a directory; give the folder that holds config.json "
@@ -253,7 +253,7 @@ def _prompt(directory: Path, prompt_file: Path | None) -> tuple[Prompt, Generati
 
 
 def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generation]:
-    """Reads `prompt.json`: template and max_tokens required, stop, temperature, top_p, seed optional.
+    """Reads `prompt.json`: template and max_tokens are required, the rest has defaults.
 
     Raises:
         CheckpointInvalid: a key is unknown, missing, of the wrong type or out of range.
@@ -285,9 +285,7 @@ def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generatio
 
 def _entry(directory: Path, path: Path) -> FileEntry:
     digest, size = hash_file(path)
-    return FileEntry(
-        path=path.relative_to(directory).as_posix(), size_bytes=size, sha256=digest
-    )
+    return FileEntry(path=path.relative_to(directory).as_posix(), size_bytes=size, sha256=digest)
 
 
 def hash_file(path: Path) -> tuple[str, int]:

@@ -7,11 +7,14 @@ model, so both read this dataclass. It imports nothing heavy: it only names the 
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 BYTES_PER_GIB = 1 << 30
+UNLIMITED_TOKENS = 1_048_576
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 
 
@@ -35,7 +38,8 @@ class EngineSettings:
     dtype: str = "bfloat16"
     """Activation precision; bfloat16 is what checkpoints are trained and quantized from."""
     max_model_len_tokens: int = 512
-    """Prompt plus completion, in tokens; sentences need far less, and less is less memory."""
+    """Prompt plus completion, at most, in tokens; a model with a shorter context keeps its own.
+    Sentences need far less than contexts offer, and less is less memory."""
     max_num_seqs: int = 64
     """Sequences in one batch; more raises throughput and latency together."""
     kv_cache_gib: float | None = 1.0
@@ -50,10 +54,9 @@ class EngineSettings:
             raise ValueError(f"engine device must be one of cpu, cuda, got {self.device!r}")
         if self.dtype not in DTYPES:
             raise ValueError(f"engine dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
-        if not 16 <= self.max_model_len_tokens <= 1_048_576:
+        if not 16 <= self.max_model_len_tokens <= UNLIMITED_TOKENS:
             raise ValueError(
-                "engine max_model_len_tokens must be 16..1048576, "
-                f"got {self.max_model_len_tokens}"
+                f"engine max_model_len_tokens must be 16..1048576, got {self.max_model_len_tokens}"
             )
         if not 1 <= self.max_num_seqs <= 4096:
             raise ValueError(f"engine max_num_seqs must be 1..4096, got {self.max_num_seqs}")
@@ -80,7 +83,7 @@ class EngineSettings:
         kwargs: dict[str, Any] = {
             "model": model,
             "dtype": self.dtype,
-            "max_model_len": self.max_model_len_tokens,
+            "max_model_len": min(self.max_model_len_tokens, _context_tokens(Path(model))),
             "max_num_seqs": self.max_num_seqs,
             "enforce_eager": self.enforce_eager,
             "gpu_memory_utilization": self.gpu_memory_utilization,
@@ -90,3 +93,13 @@ class EngineSettings:
         if self.kv_cache_gib is not None:
             kwargs["kv_cache_memory_bytes"] = int(self.kv_cache_gib * BYTES_PER_GIB)
         return kwargs
+
+
+def _context_tokens(directory: Path) -> int:
+    """The context that a model's configuration states; unlimited where it states none."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        stated = config.get("max_position_embeddings")
+    except (OSError, ValueError, AttributeError):
+        return UNLIMITED_TOKENS  # the engine will say what is wrong with the directory
+    return stated if isinstance(stated, int) and stated > 0 else UNLIMITED_TOKENS

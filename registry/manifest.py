@@ -1,4 +1,4 @@
-"""What a checkpoint is, as data: its files, its prompt template, its generation settings, one digest.
+"""What a checkpoint is, as data: files, prompt template, generation settings, one digest.
 
 The prompt template and the generation settings are part of the digest because a model evaluated
 with one template and served with another is a different model. Evaluation, serving and shadow

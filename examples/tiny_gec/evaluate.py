@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 import transformers
@@ -36,6 +37,14 @@ class Rate:
         return 100 * self.right / self.total
 
 
+class Corrects(Protocol):
+    """Whatever corrects sentences, in the order given."""
+
+    def correct(self, sources: list[str]) -> list[str]:
+        """The corrections, one per source."""
+        ...
+
+
 class Corrector:
     """A checkpoint directory, ready to correct; prompt and limits come from its `prompt.json`."""
 
@@ -46,30 +55,30 @@ class Corrector:
         self._template: str = settings["template"]
         self._max_tokens: int = settings["max_tokens"]
 
-    def correct(self, sources: Sequence[str]) -> list[str]:
+    def correct(self, sources: list[str]) -> list[str]:
         """The corrections, in the order of the sources."""
         prompts = [self._tokenizer(self._template.replace("{text}", s)).input_ids for s in sources]
         corrected = [""] * len(sources)
-        for indices in _batches_of_equal_length(prompts):
+        for indices in batches_of_equal_length(prompts):
             answers = self._generate([prompts[index] for index in indices])
             for index, answer in zip(indices, answers, strict=True):
                 corrected[index] = answer
         return corrected
 
-    @torch.inference_mode()
     def _generate(self, prompts: list[list[int]]) -> list[str]:
         ids = torch.tensor(prompts)
-        output = self._model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=self._max_tokens,
-            do_sample=False,
-        )
+        with torch.inference_mode():
+            output = self._model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=self._max_tokens,
+                do_sample=False,
+            )
         answers = self._tokenizer.batch_decode(output[:, ids.shape[1] :], skip_special_tokens=True)
         return [answer.strip() for answer in answers]
 
 
-def _batches_of_equal_length(prompts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+def batches_of_equal_length(prompts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Indices of prompts of one length each, so that nothing needs padding."""
     by_length: dict[int, list[int]] = collections.defaultdict(list)
     for index, prompt in enumerate(prompts):
@@ -79,7 +88,7 @@ def _batches_of_equal_length(prompts: Sequence[Sequence[int]]) -> Iterator[list[
             yield indices[start : start + BATCH_SENTENCES]
 
 
-def evaluate(corrector: Corrector, failures_shown: int) -> dict[str, Rate]:
+def evaluate(corrector: Corrects, failures_shown: int) -> dict[str, Rate]:
     """Rates by name: `erroneous`, one per kind of error, and `clean`."""
     outcomes: dict[str, list[bool]] = collections.defaultdict(list)
     for suite in heldout.suites():
@@ -115,7 +124,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--show-failures", type=int, default=0, metavar="N")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if not (options.checkpoint / "prompt.json").is_file():
+        parser.error(f"{options.checkpoint} is no demo checkpoint: it has no prompt.json")
+    return options
 
 
 if __name__ == "__main__":

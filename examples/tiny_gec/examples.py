@@ -70,9 +70,7 @@ def draw(rng: Random, labels: tuple[Label, ...] = ()) -> Example:
             return Example(sentence=sentence, faults=faults)
 
 
-def _choose(
-    rng: Random, sentence: Sentence, labels: tuple[Label, ...]
-) -> dict[int, Fault] | None:
+def _choose(rng: Random, sentence: Sentence, labels: tuple[Label, ...]) -> dict[int, Fault] | None:
     """One fault per label by word index, no two in a group; None if the sentence has no room."""
     chosen: dict[int, Fault] = {}
     taken: set[str] = set()
@@ -98,4 +96,3 @@ def _faults(token: Token, label: Label) -> tuple[Fault, ...]:
     if label is Label.SPELLING:
         return tuple(Fault(label, slip) for slip in spelling.slips().get(token.text, ()))
     return tuple(fault for fault in token.faults if fault.label is label)
-

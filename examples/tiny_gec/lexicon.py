@@ -124,13 +124,18 @@ travel travels traveled traveled traveling | to
 return returns returned returned returning | to
 """
 
-PERSON_ADJECTIVES = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+PERSON_ADJECTIVES = _words(
     "happy tired busy angry hungry friendly honest careful quiet young polite unhappy intelligent"
-).split()
-THING_ADJECTIVES = (
+)
+THING_ADJECTIVES = _words(
     "old new big small red green heavy empty expensive cheap beautiful dirty useful "
     "ugly interesting important unusual"
-).split()
+)
 
 NAMES = ("Anna", "Tom", "Maria", "Peter", "Laura", "David")
 FREQUENCY_ADVERBS = ("always", "often", "usually", "never", "sometimes")
@@ -150,12 +155,27 @@ PREPOSITIONS = ("near", "behind", "opposite")
 INSTITUTIONS = ("school", "work", "church")
 TIME_WORDS = ("yesterday", "tomorrow", "today", "already", "tonight")
 # Never misspelled themselves, but no misspelling may look like one of them.
-FUNCTION_WORDS = frozenset(
-    "i you he she it we they a an the this that these those every each one of my your his her our "
-    "their and to in near behind opposite is are am was were be do does did has have had not can "
-    "must should will would there here who too much many some very just now last next ago once "
-    "twice two three four several want wants hope hopes need needs enjoy enjoys avoid avoids "
-    "then them than with from form for more most only".split()
+FUNCTION_WORDS = _words(
+    """
+    i you he she it we they a an the this that these those every each one of my your his her our
+    their and to in near behind opposite is are am was were be do does did has have had not
+    could must should will would there here who too much many some very just now last next ago
+    once twice two three four several want wants hope hopes need needs enjoy enjoys avoid avoids
+    then them than with from form for more most only"""
+)
+# Words of English outside this vocabulary that a slip would turn into.
+OTHER_WORDS = _words(
+    """
+    anima bard bards battle battles baying beak beaks begs bids bough brake braking bride brides
+    brooke cary chap char chase cheep choir choirs clans com coma comas como compute cots
+    curried curry currying cuts dane danes dawn digs dirt dive diver divers dives diving dove
+    drier dries drovers drown dunce expansive fallow fallowed fellow fellows feuding feuds
+    fining firmer former framers fried funding funds gene gil hippy hots huts knaves latter
+    layer layers litter litters loose looses loosing losses lots moth moths par perk perks quit
+    quite sanding sands seep seeping seeps set shit shits short shorts sign signer signing signs
+    simmer simmers sims snag snug sod sol sometime songs spake spike stores stud studios sum
+    tied tire toady token travelled travelling tried waling weak widow widows witches witching
+    wok yea yong"""
 )
 # Spelled with a vowel but not spoken with one, and the other way round.
 SPOKEN_CONSONANT_FIRST = frozenset({"useful"})
@@ -221,4 +241,4 @@ def known_words() -> frozenset[str]:
     """Everything the grammar can produce, its own wrong forms ("goed", "advices") included."""
     wrong = {verb.overregular for verb in verbs()}
     wrong |= {noun.plural for noun in nouns(Kind.MASS)}
-    return content_words() | FUNCTION_WORDS | wrong
+    return content_words() | wrong | {*FUNCTION_WORDS}

@@ -81,9 +81,7 @@ def new_model(tokenizer: tokenizers.Tokenizer) -> transformers.LlamaForCausalLM:
     return transformers.LlamaForCausalLM(config)
 
 
-def save(
-    model: transformers.LlamaForCausalLM, tokenizer: tokenizers.Tokenizer, out: Path
-) -> None:
+def save(model: transformers.LlamaForCausalLM, tokenizer: tokenizers.Tokenizer, out: Path) -> None:
     """Writes the checkpoint in bf16. It appears whole or not at all; an older one is replaced."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".saving-") as scratch:
@@ -93,6 +91,8 @@ def save(
         for name, content in SETTINGS.items():
             text = json.dumps(content, indent=2) + "\n"
             (complete / name).write_text(text, encoding="utf-8")
+        for path in complete.iterdir():
+            path.chmod(0o644)
         _keep_model_card(out, complete)
         if out.exists():
             out.rename(Path(scratch) / "replaced")

@@ -5,6 +5,7 @@ Each phrase takes the random source as its first argument and uses no other stat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -12,6 +13,8 @@ from random import Random
 from examples.tiny_gec import lexicon
 from examples.tiny_gec.lexicon import Kind, Noun
 from examples.tiny_gec.tokens import Fault, Label, Token, plain, word
+
+SUBJECT = "subject"
 
 
 class Agreement(StrEnum):
@@ -28,8 +31,8 @@ class Subject:
 
     tokens: tuple[Token, ...]
     agreement: Agreement
-    group: str
     is_person: bool
+    group: str = SUBJECT
 
 
 PRONOUNS = (
@@ -45,60 +48,55 @@ PRONOUNS = (
 DEMONSTRATIVES = (("this", "these"), ("that", "those"))
 
 
-def subject(rng: Random, *, group: str, verb_marked: bool) -> Subject:
+def subject(rng: Random, *, verb_marked: bool) -> Subject:
     """Somebody who can act.
 
     With `verb_marked` the verb shows number, so a wrong demonstrative or noun beside it can be
     told by majority; without it they are never made wrong.
     """
-    kind = rng.choices(
-        (_pronoun, _name, _names, _people, _demonstrated, _people_somewhere, _one_of),
-        weights=(32, 8, 5, 27, 12, 10, 6),
-    )[0]
-    if kind is _demonstrated:
-        return _demonstrated(rng, group, verb_marked)
-    return kind(rng, group)
+    form = rng.choices(tuple(SUBJECTS), weights=tuple(SUBJECTS.values()))[0]
+    return form(rng, verb_marked)
 
 
-def thing_subject(rng: Random, *, group: str) -> Subject:
+def thing_subject(rng: Random) -> Subject:
     """Something that can be described with a verb that shows number."""
     noun = rng.choice(lexicon.nouns(Kind.THING, Kind.TEXT, Kind.FOOD, Kind.PLACE, Kind.MASS))
     if noun.kind is Kind.MASS:
-        return _mass_subject(rng, noun, group)
+        return _mass_subject(rng, noun)
     if rng.random() < 0.4:
-        return _demonstrated(rng, group, True, noun=noun)
-    return _determined(rng, group, noun, is_person=False)
+        return _demonstrated(rng, True, noun=noun)
+    return _determined(rng, noun, is_person=False)
 
 
-def third_person(rng: Random, *, group: str) -> Subject:
+def third_person(rng: Random) -> Subject:
     """A single person by pronoun or name, for "She is a teacher"."""
     text = rng.choice(("he", "she", *lexicon.NAMES))
-    return _bare(text, Agreement.SINGULAR, group)
+    return _bare(text, Agreement.SINGULAR)
 
 
-def _bare(text: str, agreement: Agreement, group: str) -> Subject:
-    return Subject(tokens=plain(text), agreement=agreement, group=group, is_person=True)
+def _bare(text: str, agreement: Agreement) -> Subject:
+    return Subject(tokens=plain(text), agreement=agreement, is_person=True)
 
 
-def _pronoun(rng: Random, group: str) -> Subject:
+def _pronoun(rng: Random, verb_marked: bool) -> Subject:
     text, agreement = rng.choice(PRONOUNS)
-    return _bare(text, agreement, group)
+    return _bare(text, agreement)
 
 
-def _name(rng: Random, group: str) -> Subject:
-    return _bare(rng.choice(lexicon.NAMES), Agreement.SINGULAR, group)
+def _name(rng: Random, verb_marked: bool) -> Subject:
+    return _bare(rng.choice(lexicon.NAMES), Agreement.SINGULAR)
 
 
-def _names(rng: Random, group: str) -> Subject:
-    return _bare(" and ".join(rng.sample(lexicon.NAMES, 2)), Agreement.PLURAL, group)
+def _names(rng: Random, verb_marked: bool) -> Subject:
+    return _bare(" and ".join(rng.sample(lexicon.NAMES, 2)), Agreement.PLURAL)
 
 
-def _people(rng: Random, group: str) -> Subject:
+def _people(rng: Random, verb_marked: bool) -> Subject:
     noun = rng.choice(lexicon.nouns(Kind.PERSON))
-    return _determined(rng, group, noun, is_person=True)
+    return _determined(rng, noun, is_person=True)
 
 
-def _determined(rng: Random, group: str, noun: Noun, *, is_person: bool) -> Subject:
+def _determined(rng: Random, noun: Noun, *, is_person: bool) -> Subject:
     """The/my/every/two + noun. After "the" and "my" the noun is taken as right, the verb not."""
     adjectives = adjective(rng, noun, share=0.25)
     if rng.random() < 0.5:
@@ -111,13 +109,11 @@ def _determined(rng: Random, group: str, noun: Noun, *, is_person: bool) -> Subj
         fixed_number = determiner == quantifier
         head, agreement = noun.plural, Agreement.PLURAL
     faults = number_faults(noun) if fixed_number else ()
-    tokens = (Token(determiner), *adjectives, word(head, *faults, group=group))
-    return Subject(tokens=tokens, agreement=agreement, group=group, is_person=is_person)
+    tokens = (Token(determiner), *adjectives, word(head, *faults, group=SUBJECT))
+    return Subject(tokens=tokens, agreement=agreement, is_person=is_person)
 
 
-def _demonstrated(
-    rng: Random, group: str, verb_marked: bool, noun: Noun | None = None
-) -> Subject:
+def _demonstrated(rng: Random, verb_marked: bool, noun: Noun | None = None) -> Subject:
     head = noun or rng.choice(lexicon.nouns(Kind.PERSON, Kind.ANIMAL))
     singular, plural = rng.choice(DEMONSTRATIVES)
     agreement = rng.choice((Agreement.SINGULAR, Agreement.PLURAL))
@@ -125,37 +121,48 @@ def _demonstrated(
     determiner_faults = _determiner_faults(singular, plural) if verb_marked else ()
     noun_faults = number_faults(head) if verb_marked else ()
     tokens = (
-        word(plural if is_plural else singular, *determiner_faults, group=group),
+        word(plural if is_plural else singular, *determiner_faults, group=SUBJECT),
         *adjective(rng, head, share=0.2),
-        word(head.plural if is_plural else head.singular, *noun_faults, group=group),
+        word(head.plural if is_plural else head.singular, *noun_faults, group=SUBJECT),
     )
-    return Subject(tokens=tokens, agreement=agreement, group=group, is_person=noun is None)
+    return Subject(tokens=tokens, agreement=agreement, is_person=noun is None)
 
 
-def _people_somewhere(rng: Random, group: str) -> Subject:
+def _people_somewhere(rng: Random, verb_marked: bool) -> Subject:
     """A subject with another noun, often of the other number, between it and its verb."""
-    people = _people(rng, group)
+    people = _people(rng, verb_marked)
     place = rng.choice(lexicon.nouns(Kind.THING, Kind.PLACE))
     near = rng.choice((place.singular, place.plural))
     tokens = (*people.tokens, Token(rng.choice(lexicon.PREPOSITIONS)), Token("the"), Token(near))
-    return Subject(tokens=tokens, agreement=people.agreement, group=group, is_person=True)
+    return Subject(tokens=tokens, agreement=people.agreement, is_person=True)
 
 
-def _one_of(rng: Random, group: str) -> Subject:
+def _one_of(rng: Random, verb_marked: bool) -> Subject:
     noun = rng.choice(lexicon.nouns(Kind.PERSON))
     owner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES)))
-    tokens = (*plain(f"one of {owner}"), word(noun.plural, *number_faults(noun), group=group))
-    return Subject(tokens=tokens, agreement=Agreement.SINGULAR, group=group, is_person=True)
+    tokens = (*plain(f"one of {owner}"), word(noun.plural, *number_faults(noun), group=SUBJECT))
+    return Subject(tokens=tokens, agreement=Agreement.SINGULAR, is_person=True)
 
 
-def _mass_subject(rng: Random, noun: Noun, group: str) -> Subject:
+def _mass_subject(rng: Random, noun: Noun) -> Subject:
     determiner = rng.choice(("the", "this", "that", rng.choice(lexicon.POSSESSIVES)))
     swap = dict(DEMONSTRATIVES).get(determiner, determiner)
     tokens = (
-        word(determiner, Fault(Label.DETERMINER, swap), group=group),
-        word(noun.singular, *number_faults(noun), group=group),
+        word(determiner, Fault(Label.DETERMINER, swap), group=SUBJECT),
+        word(noun.singular, *number_faults(noun), group=SUBJECT),
     )
-    return Subject(tokens=tokens, agreement=Agreement.SINGULAR, group=group, is_person=False)
+    return Subject(tokens=tokens, agreement=Agreement.SINGULAR, is_person=False)
+
+
+SUBJECTS: dict[Callable[[Random, bool], Subject], int] = {
+    _pronoun: 32,
+    _name: 8,
+    _names: 5,
+    _people: 27,
+    _demonstrated: 12,
+    _people_somewhere: 10,
+    _one_of: 6,
+}
 
 
 def object_phrase(rng: Random, kinds: frozenset[Kind]) -> tuple[Token, ...]:
@@ -177,7 +184,11 @@ def indefinite(rng: Random, noun: Noun, *, may_drop: bool) -> tuple[Token, ...]:
     determiner = word(
         lexicon.article(following), *_determiner_faults("a", "an"), *dropped, group=f"a {noun.kind}"
     )
-    return determiner, *adjectives, word(noun.singular, *number_faults(noun), group=f"a {noun.kind}")
+    return (
+        determiner,
+        *adjectives,
+        word(noun.singular, *number_faults(noun), group=f"a {noun.kind}"),
+    )
 
 
 def quantified(rng: Random, noun: Noun) -> tuple[Token, ...]:
@@ -194,8 +205,7 @@ def _definite(rng: Random, noun: Noun) -> tuple[Token, ...]:
 
 
 def too(quantifier: str, noun: Noun) -> tuple[Token, ...]:
-    """Too much furniture, too many chairs. A countable noun is never made singular here, because
-    "too many chair" could also have lost its way from another kind of noun."""
+    """Too much furniture, too many chairs."""
     group = f"too {noun.kind}"
     faults = number_faults(noun) if noun.kind is Kind.MASS else ()
     head = noun.singular if noun.kind is Kind.MASS else noun.plural

@@ -15,22 +15,9 @@ from types import MappingProxyType
 from examples.tiny_gec import lexicon
 
 MIN_LENGTH = 4  # shorter words have too little left to be recognized by
-SLIPS_PER_WORD = 8
+SLIPS_PER_WORD = 5
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOWELS = "aeiou"
-# Words of English outside this vocabulary that a slip would turn into.
-REAL_WORDS = frozenset(
-    "anima bard bards battle battles baying beak beaks begs bids bough brake braking bride "
-    "brides brooke cary chap char chase cheep choir choirs clans com coma comas como compute "
-    "cots curried curry currying cuts dane danes dawn digs dirt dive diver divers dives "
-    "diving dove drier dries drovers drown dunce expansive fallow fallowed fellow fellows "
-    "feuding feuds fining firmer former framers fried funding funds gene gil hippy hots huts "
-    "knaves latter layer layers litter litters loose looses loosing losses lots moth moths "
-    "par perk perks quit quite sanding sands seep seeping seeps set shit shits short shorts "
-    "sign signer signing signs simmer simmers sims snag snug sod sol sometime songs spake "
-    "spike stores stud studios sum tied tire toady token travelled travelling tried waling "
-    "weak widow widows witches witching wok yea yong".split()
-)
 
 
 @functools.cache
@@ -60,7 +47,8 @@ def _slips_of(text: str) -> Iterator[str]:
     for i in range(1, len(text)):
         head, letter, tail = text[:i], text[i], text[i + 1 :]
         yield head + tail
-        yield head + letter + letter + tail
+        if letter not in (head[-1], tail[:1]):
+            yield head + letter + letter + tail
         if tail:
             yield head + tail[0] + letter + tail[1:]
         if letter in VOWELS:
@@ -68,7 +56,7 @@ def _slips_of(text: str) -> Iterator[str]:
 
 
 def _is_clear(slip: str, neighbors: Counter[str]) -> bool:
-    is_known = slip in lexicon.known_words() or slip in REAL_WORDS
+    is_known = slip in lexicon.known_words() or slip in lexicon.OTHER_WORDS
     return not is_known and neighbors[slip] == 1
 
 

@@ -30,18 +30,19 @@ from examples.tiny_gec.variants import Pair, Variant, training_pairs
 class Schedule:
     """How long and how hard to train."""
 
-    steps: int = 1_200
+    steps: int = 1_000
     batch_sentences: int = 64
-    peak_learning_rate: float = 4e-3
+    matrix_learning_rate: float = 0.02  # Muon, inside the layers
+    other_learning_rate: float = 4e-3  # AdamW, embeddings and norms
     warmup_steps: int = 60
     weight_decay: float = 0.05
     max_gradient_norm: float = 1.0
     bucket_batches: int = 16  # sentences are sorted by length within so many batches
 
-    def learning_rate(self, step: int) -> float:
-        """Linear warm-up, then a cosine down to zero after the last step."""
+    def factor(self, step: int) -> float:
+        """What the learning rates are multiplied with: linear warm-up, then a cosine to zero."""
         warmup = min(1.0, (step + 1) / self.warmup_steps)
-        return self.peak_learning_rate * warmup * (1 + math.cos(math.pi * step / self.steps)) / 2
+        return warmup * (1 + math.cos(math.pi * step / self.steps)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Batch:
 
 def encode(tokenizer: tokenizers.Tokenizer, pairs: Sequence[Pair]) -> list[Encoded]:
     """Prompt, correction and end of each pair, as token ids."""
-    end = tokenizer.token_to_id(tiny_model.EOS)
+    (end,) = tokenizer.encode(tiny_model.EOS, add_special_tokens=False).ids
     prompts = tokenizer.encode_batch(
         [tiny_model.TEMPLATE.replace("{text}", pair.source) for pair in pairs]
     )
@@ -107,35 +108,50 @@ def loss_of(model: transformers.LlamaForCausalLM, batch: Batch) -> torch.Tensor:
     return functional.cross_entropy(logits, batch.following[batch.counts])
 
 
+def optimizers(
+    model: transformers.LlamaForCausalLM, schedule: Schedule
+) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    """Muon for the matrices, AdamW for the rest: half the steps of AdamW alone for equal skill."""
+    matrices: list[torch.nn.Parameter] = []
+    others: list[torch.nn.Parameter] = []
+    for name, weight in model.named_parameters():
+        is_matrix = weight.ndim == 2 and "embed" not in name
+        (matrices if is_matrix else others).append(weight)
+    muon = torch.optim.Muon(
+        matrices, lr=schedule.matrix_learning_rate, weight_decay=schedule.weight_decay
+    )
+    adamw = torch.optim.AdamW(
+        others, lr=schedule.other_learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
+    )
+    return muon, adamw
+
+
 def train(
     model: transformers.LlamaForCausalLM, stream: Iterator[Batch], schedule: Schedule
 ) -> None:
     """Trains in place and prints how far it is."""
-    decayed = [weight for weight in model.parameters() if weight.ndim > 1]
-    others = [weight for weight in model.parameters() if weight.ndim == 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed}, {"params": others, "weight_decay": 0.0}],
-        betas=(0.9, 0.98),
-        weight_decay=schedule.weight_decay,
-        fused=True,
-    )
+    steppers = optimizers(model, schedule)
+    rates = [torch.optim.lr_scheduler.LambdaLR(each, schedule.factor) for each in steppers]
     model.train()
     started_s = time.monotonic()
-    for step, batch in enumerate(itertools.islice(stream, schedule.steps)):
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.learning_rate(step)
-        loss = loss_of(model, batch)
+    for step, batch in enumerate(itertools.islice(stream, schedule.steps), start=1):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = loss_of(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.max_gradient_norm)
-        optimizer.step()
-        optimizer.zero_grad()
-        if (step + 1) % 50 == 0 or step + 1 == schedule.steps:
-            _report(step + 1, schedule.steps, loss.item(), time.monotonic() - started_s)
+        for optimizer, rate in zip(steppers, rates, strict=True):
+            optimizer.step()
+            optimizer.zero_grad()
+            rate.step()
+        if step % 50 == 0 or step == schedule.steps:
+            _report(step, schedule.steps, loss.item(), time.monotonic() - started_s)
 
 
 def _report(done: int, steps: int, loss: float, elapsed_s: float) -> None:
     left_s = elapsed_s / done * (steps - done)
-    print(f"step {done}/{steps}  loss {loss:.4f}  {elapsed_s:.0f} s, {left_s:.0f} s left", flush=True)
+    print(
+        f"step {done}/{steps}  loss {loss:.4f}  {elapsed_s:.0f} s, {left_s:.0f} s left", flush=True
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -146,7 +162,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     schedule = Schedule(steps=options.steps)
     tokenizer = tiny_model.train_tokenizer()
     model = tiny_model.new_model(tokenizer)
-    print(f"{options.variant}: {model.num_parameters():,} parameters, seed {options.seed}", flush=True)
+    print(
+        f"{options.variant}: {model.num_parameters():,} parameters, seed {options.seed}", flush=True
+    )
     pairs = training_pairs(options.variant, options.seed)
     stream = batches(tokenizer, pairs, schedule, Random(options.seed))
     train(model, stream, schedule)

@@ -18,6 +18,14 @@ from examples.tiny_gec.tokens import Label
 
 CLEAN_SHARE = 0.30
 TWO_ERRORS_SHARE = 0.30  # of the sentences that have errors
+# How often each kind of error is drawn. Spelling is the only one to be learned word by word.
+LABEL_WEIGHTS = {
+    Label.DETERMINER: 1.0,
+    Label.NOUN_NUMBER: 1.0,
+    Label.AGREEMENT: 0.8,
+    Label.VERB_FORM: 0.8,
+    Label.SPELLING: 1.8,
+}
 
 
 class Variant(StrEnum):
@@ -50,8 +58,9 @@ def training_pairs(variant: Variant, seed: int) -> Iterator[Pair]:
 def _draw(rng: Random) -> Example:
     if rng.random() < CLEAN_SHARE:
         return examples.draw(rng)
-    count = 2 if rng.random() < TWO_ERRORS_SHARE else 1
-    return examples.draw(rng, tuple(rng.sample(tuple(Label), count)))
+    first, second = rng.choices(tuple(LABEL_WEIGHTS), tuple(LABEL_WEIGHTS.values()), k=2)
+    has_two = first is not second and rng.random() < TWO_ERRORS_SHARE
+    return examples.draw(rng, (first, second) if has_two else (first,))
 
 
 def _lesson(variant: Variant, example: Example) -> str:

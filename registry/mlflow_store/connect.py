@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ def connect(tracking_uri: str) -> Record:
     for key, value in CLIENT_ENV.items():
         os.environ.setdefault(key, value)
     from mlflow import MlflowClient
+
+    logging.getLogger("mlflow").setLevel(logging.WARNING)  # it announces each wait of 0 seconds
 
     from registry.mlflow_store.evidence import MlflowEvidence
     from registry.mlflow_store.ledger_log import MlflowLedger

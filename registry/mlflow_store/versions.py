@@ -242,9 +242,7 @@ def _mlmodel(checkpoint: Checkpoint, model_id: str, what: Registration) -> Any:
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import Array, Object, Property
 
-    choice = Object(
-        [Property("text", DataType.string), Property("finish_reason", DataType.string)]
-    )
+    choice = Object([Property("text", DataType.string), Property("finish_reason", DataType.string)])
     generation = checkpoint.manifest.generation
     signature = ModelSignature(
         inputs=Schema([ColSpec(DataType.string, "prompt")]),

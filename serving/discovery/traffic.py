@@ -84,6 +84,11 @@ class TrafficPlan:
         replaced = tuple(traffic if m.model == traffic.model else m for m in self.models)
         return TrafficPlan(epoch=epoch, models=replaced if known else (*self.models, traffic))
 
+    def without_model(self, model: str, *, epoch: int) -> TrafficPlan:
+        """This plan with one model taken out, under `epoch`; its requests are answered 404."""
+        left = tuple(traffic for traffic in self.models if traffic.model != model)
+        return TrafficPlan(epoch=epoch, models=left)
+
 
 def whole(model: str, version: int) -> ModelTraffic:
     """All of a model's requests to one version."""

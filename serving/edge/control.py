@@ -45,6 +45,19 @@ def set_model_traffic(
     return plan
 
 
+def remove_model_traffic(home: Path, model: str, *, epoch: int) -> None:
+    """Take one model out of the plan and leave the others.
+
+    Raises StaleEpoch when a newer owner has published.
+    """
+    edge = edge_home.EdgeHome.of(home)
+    with edge_home.exclusive(edge.traffic_lock):
+        current = traffic.load(edge.traffic)
+        if current is not None:
+            offered = current.without_model(model, epoch=epoch)
+            traffic.store(edge.traffic, traffic.apply(current, offered))
+
+
 def current_traffic(home: Path) -> traffic.TrafficPlan | None:
     """The published plan, None before the first; raises TrafficPlanInvalid."""
     return traffic.load(edge_home.EdgeHome.of(home).traffic)

@@ -6,6 +6,7 @@ would share the callers between the two. The check has to come first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -58,9 +59,14 @@ def _listening_inodes(table: Path, port: int) -> list[str]:
 
 def _open_files(pid: int) -> set[str]:
     try:
-        return {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+        entries = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:  # gone, or another user's
         return set()
+    links = set()
+    for entry in entries:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            links.add(os.readlink(entry))
+    return links
 
 
 def _command(pid: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 TIMEOUT_HEADER = "x-request-timeout-ms"
 WARMUP_HEADER = "x-liftlock-warmup"
 _CALLER_LEFT = 499
+_MILLISECONDS = re.compile(r"-?[0-9]{1,12}")
 
 Handler = Callable[[Call], Awaitable[Answer]]
 
@@ -83,6 +85,9 @@ class ReplicaApp:
     async def _answer_or_refuse(self, exchange: Exchange) -> None:
         try:
             await self._respond(exchange)
+        except asyncio.CancelledError:  # only a server that closes cancels a request
+            await exchange.refuse(unavailable("draining", "this replica shut down meanwhile"))
+            raise
         except CallerLeft:
             _log.info("caller left request_id=%s", exchange.request_id)
         except ApiError as exc:
@@ -174,12 +179,11 @@ def _deadline_s(header: str | None, longest_s: float) -> float:
     """Seconds a request may take: what the caller still has, at most `longest_s`."""
     if header is None:
         return longest_s
-    try:
-        left_s = int(header) / 1000
-    except ValueError as exc:
+    if not _MILLISECONDS.fullmatch(header):
         raise invalid(
-            TIMEOUT_HEADER, f"{TIMEOUT_HEADER} must be whole milliseconds, got {header!r}"
-        ) from exc
+            TIMEOUT_HEADER, f"{TIMEOUT_HEADER} must be whole milliseconds, got {header[:40]!r}"
+        )
+    left_s = int(header) / 1000
     if left_s <= 0:
         raise _too_late(0.0)
     return min(left_s, longest_s)

@@ -132,6 +132,10 @@ class Completions:
             raise invalid(
                 "top_p", "top_p must be above 0; for the likeliest token use temperature 0"
             )
+        if n > 1 and temperature == 0.0:
+            raise invalid(
+                "n", "n above 1 needs a temperature above 0: greedy choices are all alike"
+            )
         return tuple(
             protocol.GenerateRequest(
                 request_id=protocol.unique_id(request_id),

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _ABBREVIATIONS = frozenset(
-    ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "no")
-    + ("vol", "fig", "al", "approx", "inc", "ltd", "co")
+    {"mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "no"}
+    | {"vol", "fig", "al", "approx", "inc", "ltd", "co"}
 )
 # Quotes and brackets that may close or open a sentence; the escapes are typographic quotes.
 _CLOSING = r"""["'\u201d\u2019\u00bb)\]]"""

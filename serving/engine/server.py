@@ -32,6 +32,8 @@ _POLL_S = 0.05
 _KEEP_ALIVE_S = 3_900
 """Idle connections outlive the edge's (one hour), so that it is never us who closes one just as a
 request is being sent on it."""
+_CUT_OFF_S = 1
+"""How long the HTTP server lets requests run on once the port is closed; by then drained."""
 _WARMUP_TEXT = "She go to school every days."
 _WARMUP_TIMEOUT_S = 60.0
 _BACKLOG = 2_048
@@ -98,7 +100,10 @@ class ReplicaServer:
             log_config=None,
             access_log=False,
             lifespan="off",
+            ws="none",
+            server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=_CUT_OFF_S,
             backlog=_BACKLOG,
         )
         self._uvicorn = uvicorn.Server(config)
@@ -215,11 +220,10 @@ class ReplicaServer:
         )  # fmt: skip
 
     async def _close_port(self) -> None:
-        """Stops the HTTP server; requests still in flight, if any, are cut off."""
+        """Stops the HTTP server; requests still in flight, if any, are cut off with a 503."""
         if self._serving is None:
             return
         self._uvicorn.should_exit = True
-        self._uvicorn.force_exit = self.state.in_flight > 0
         await asyncio.gather(self._serving, return_exceptions=True)
         self._sock.close()
 

@@ -112,23 +112,22 @@ class VllmEngine:
         from vllm.inputs.engine import tokens_input
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        outputs = self._llm.generate(
-            tokens_input(list(request.prompt_token_ids)),
-            _sampling(request, final_only=final_only),
-            request.request_id,
-        )
         try:
-            async for output in outputs:
-                yield output
+            outputs = self._llm.generate(
+                tokens_input(list(request.prompt_token_ids)),
+                _sampling(request, final_only=final_only),
+                request.request_id,
+            )
+            # Without closing, an early end would abort only when the generator is collected.
+            async with contextlib.aclosing(outputs):
+                async for output in outputs:
+                    yield output
         except VLLMClientError as exc:
             raise protocol.RequestRejected(str(exc)) from exc
         except EngineDeadError as exc:
             raise protocol.EngineDead(f"the vLLM engine is dead: {exc}") from exc
         except VLLMServerError as exc:
             raise protocol.EngineFailed(f"the vLLM engine failed on a request: {exc}") from exc
-        finally:
-            # Without this an early end would abort only when the generator is collected.
-            await outputs.aclose()
 
 
 def _sampling(request: protocol.GenerateRequest, *, final_only: bool) -> SamplingParams:

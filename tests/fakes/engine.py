@@ -21,7 +21,7 @@ from serving.engine.protocol import (
     RequestRejected,
 )
 
-FIXES = {"go": "goes", "days.": "day.", "teh": "the", "VANISH": ""}
+FIXES = {"go": "goes", "days": "day", "teh": "the", "VANISH": ""}
 _TOKEN = re.compile(r"\s*\S+|\s+")
 
 
@@ -30,6 +30,7 @@ class FakeEngine:
 
     def __init__(self, *, delay_s: float = 0.0, max_model_len_tokens: int = 64) -> None:
         self.delay_s = delay_s
+        self.token_delay_s = 0.0
         self.max_model_len_tokens = max_model_len_tokens
         self.dead = False
         self.requests: list[GenerateRequest] = []
@@ -82,9 +83,10 @@ class FakeEngine:
         self.running += 1
         try:
             await asyncio.sleep(self.delay_s)
+            await self.check_health()
             for token in completion[: request.max_tokens]:
-                await self.check_health()
                 yield token
+                await asyncio.sleep(self.token_delay_s)
         except (asyncio.CancelledError, GeneratorExit):
             self.aborted.append(request.request_id)
             raise
@@ -97,13 +99,19 @@ class FakeEngine:
             prompt = "".join(words[number] for number in request.prompt_token_ids)
         except KeyError as exc:
             raise RequestRejected(f"token id {exc} is not in the vocabulary") from exc
-        tokens = _TOKEN.findall(prompt.strip())
-        fixed = (re.sub(r"\S+", lambda m: FIXES.get(m[0], m[0]), token) for token in tokens)
+        tokens = _TOKEN.findall(_text(prompt))
+        fixed = (re.sub(r"\w+", lambda m: FIXES.get(m[0], m[0]), token) for token in tokens)
         return list(itertools.takewhile(lambda t: not any(s in t for s in request.stop), fixed))
 
     def _finish(self, request: GenerateRequest) -> FinishReason:
         cut = len(self._completion(request)) > request.max_tokens
         return FinishReason.LENGTH if cut else FinishReason.STOP
+
+
+def _text(prompt: str) -> str:
+    """The text in a prompt of `{text}\\n` or of the demo's `Correct: {text}\\nFixed:`."""
+    lines = prompt.strip().splitlines()
+    return lines[0].removeprefix("Correct: ") if lines else ""
 
 
 def load(checkpoint_dir: str, settings: EngineSettings) -> FakeEngine:

@@ -1,0 +1,54 @@
+"""`liftlock demo`: promotes the demo checkpoint and asks the endpoint for a correction."""
+
+from __future__ import annotations
+
+import click
+
+from jobs import promoting
+from jobs.cli_options import load_config
+from jobs.errors import JobError, UsageError
+from jobs.exits import Exit
+from jobs.guard import guarded
+from jobs.settings import Settings
+from jobs.stack import ROOT
+
+CHECKPOINT = ROOT / "examples" / "checkpoints" / "tiny-gec-1"
+MODEL = "grammar"
+TEXT = "She go to school every days."
+
+
+@click.command()
+@click.pass_obj
+def demo(settings: Settings) -> None:
+    """Promote the demo checkpoint and ask the endpoint for a correction.
+
+    The real job on a small model: real MLflow, llm-compressor, vLLM, lm-eval, Ray Serve and Envoy.
+    """
+    guarded(lambda: _demo(settings))
+
+
+def _demo(settings: Settings) -> None:
+    from pipelines.promotion import Request
+    from registry import checkpoint
+
+    if not CHECKPOINT.is_dir():
+        raise UsageError(f"the demo checkpoint {CHECKPOINT} is not there; use a full clone")
+    config, folder = load_config(None, MODEL)
+    request = Request(
+        checkpoint=checkpoint.inspect(CHECKPOINT), config=config, config_folder=folder
+    )
+    if promoting.run(settings, request, as_json=False) is not Exit.DONE:
+        raise JobError("the demo checkpoint was refused; the report in MLflow says why")
+    _ask(settings)
+
+
+def _ask(settings: Settings) -> None:
+    from serving.client import Client
+
+    with Client(settings.endpoint_url) as client:
+        correction = client.correct(TEXT)
+    click.echo("")
+    click.echo(f"asked:    {TEXT}")
+    click.echo(f"answered: {correction}")
+    click.echo("")
+    click.echo(f"endpoint  {settings.endpoint_url}   (stop everything: liftlock serve --stop)")

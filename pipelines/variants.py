@@ -1,0 +1,148 @@
+"""The quantize stage: a version becomes an FP8 variant with a parent, measured and registered."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+import yaml
+
+from pipelines import worker
+from pipelines.place import Place
+from pipelines.quantize import QuantizeResult
+from pipelines.recipe import Aim, Recipe
+from pipelines.stage import RESULT_FILE, Result, StageRun, Stages
+from registry import cache, checkpoint
+from registry.checkpoint import Checkpoint
+from registry.errors import CheckpointInvalid, RegistryError
+from registry.model import ModelVersion, StageEvidence, Tag, short
+from registry.store import Record, Registration
+from registry.versions_of import package_versions
+
+TOOLS = ("llmcompressor", "compressed-tensors", "transformers", "torch")
+CPU_NOTE = (
+    "On CPU an FP8 checkpoint is smaller but slower than BF16 (no FP8 arithmetic there): this "
+    "variant is judged by quality and size, not by speed. The speed-up is a matter of GPUs with "
+    "FP8 tensor cores."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One variant to make."""
+
+    base: ModelVersion
+    source: Checkpoint
+    recipe: Recipe
+    place: Place
+
+
+def quantize(
+    base: ModelVersion, source: Checkpoint, recipe: Recipe, place: Place, stages: Stages
+) -> tuple[ModelVersion, QuantizeResult]:
+    """Runs the stage.
+
+    Raises:
+        StageFailed: the worker could not make the variant.
+    """
+    job = _Job(base=base, source=source, recipe=recipe, place=place)
+    result = stages.run(
+        "quantize",
+        quantize_inputs(base.digest, recipe),
+        lambda run: _make(job, run),
+        still_valid=lambda r: place.record.versions.find(base.model, str(r["digest"])) is not None,
+    )
+    variant = place.record.versions.get(base.model, int(result["version"]))
+    cache.fetch(place.record.versions, variant, place.cache)
+    return variant, QuantizeResult.from_json(json.dumps(result["measured"]))
+
+
+def quantize_inputs(digest: str, recipe: Recipe) -> dict[str, object]:
+    """What shapes a variant: the checkpoint, the recipe and the tools' versions."""
+    plain = dataclasses.asdict(recipe)
+    plain.pop("aim")  # what a variant is for does not change its bytes
+    return {"checkpoint": digest, "recipe": plain, "tools": package_versions(TOOLS)}
+
+
+def recorded_variant(record: Record, model: str, evidence: StageEvidence) -> ModelVersion | None:
+    """The variant that a finished stage made, if it is still in the registry."""
+    try:
+        result = json.loads(record.evidence.read(evidence.run_id, RESULT_FILE))
+        return record.versions.find(model, str(result["digest"]))
+    except (RegistryError, ValueError, KeyError):
+        return None
+
+
+def _make(job: _Job, run: StageRun) -> Result:
+    recipe, base = job.recipe, job.base
+    run.params(recipe=recipe.label, parent_version=base.version, parent_digest=base.digest)
+    run.text("recipe.yaml", _recipe_yaml(recipe))
+    if recipe.aim is Aim.MEMORY:
+        run.text("note.md", CPU_NOTE)
+    folder = cache.adopt(job.source.manifest, job.source.directory, job.place.cache)
+    request = {"source": str(folder), "recipe": dataclasses.asdict(recipe)}
+    with worker.scratch(job.place.work, "quantize") as out:
+        worker.run("pipelines.quantize", request, out, run.note)
+        measured = QuantizeResult.from_json((out / "result.json").read_text(encoding="utf-8"))
+        made = checkpoint.inspect(out / "checkpoint")
+        _verify(made, recipe)
+        variant = job.place.record.versions.register(
+            base.model, made, _registration(job, run.run_id)
+        )
+    run.metrics(_metrics(measured), model_id=variant.model_id)
+    run.evidence.table(run.run_id, "weight_error.json", _columns(measured))
+    return {
+        "version": variant.version,
+        "digest": variant.digest,
+        "measured": dataclasses.asdict(measured),
+        "summary": f"version {variant.version}, {recipe.label}, {measured.size_ratio:.2f} of the "
+        f"size, {short(variant.digest)}",
+    }
+
+
+def _verify(made: Checkpoint, recipe: Recipe) -> None:
+    """The variant on disk must be what the recipe asked for, read back from its own files."""
+    found = made.scheme.label if made.scheme else "unquantized"
+    if found != recipe.label:
+        raise CheckpointInvalid(
+            f"the quantizer was asked for {recipe.label} and wrote {found}; the variant is not used"
+        )
+
+
+def _registration(job: _Job, run_id: str) -> Registration:
+    label = job.recipe.label
+    tags = {Tag.PARENT: str(job.base.version), Tag.RECIPE: label, Tag.SCHEME: label}
+    if Tag.LINEAGE in job.base.tags:
+        tags[Tag.LINEAGE] = job.base.tags[Tag.LINEAGE]
+    return Registration(
+        name=f"{job.source.directory.resolve().name}-{label}",
+        run_id=run_id,
+        tags={str(k): v for k, v in tags.items()},
+    )
+
+
+def _recipe_yaml(recipe: Recipe) -> str:
+    plain = {**dataclasses.asdict(recipe), "aim": str(recipe.aim), "ignore": list(recipe.ignore)}
+    return str(yaml.safe_dump(plain, sort_keys=False))
+
+
+def _metrics(measured: QuantizeResult) -> dict[str, float]:
+    metrics = {
+        "size_ratio": measured.size_ratio,
+        "variant_bytes": float(measured.variant_bytes),
+        "quantize_seconds": measured.seconds,
+    }
+    for group in measured.groups:
+        metrics[f"weight_error/{group.group}/relative"] = group.relative_error
+        metrics[f"weight_error/{group.group}/max"] = group.max_error
+    return metrics
+
+
+def _columns(measured: QuantizeResult) -> dict[str, list[object]]:
+    return {
+        "layer_group": [g.group for g in measured.groups],
+        "layers": [g.layers for g in measured.groups],
+        "relative_error": [g.relative_error for g in measured.groups],
+        "max_error": [g.max_error for g in measured.groups],
+    }

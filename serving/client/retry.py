@@ -1,0 +1,106 @@
+"""Whether to send a request again, and after how long. Pure: time and chance are arguments.
+
+A request is sent again only when that cannot do harm: it never reached the endpoint, the endpoint
+said it did not take it (429, 503), or doing it twice is the same as doing it once. A correction
+is such a request; a sampled completion is not. An attempt that timed out is not repeated: the
+endpoint is slow, and a second copy makes it slower.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import enum
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class FailureKind(enum.Enum):
+    """Why there is no answer."""
+
+    NOT_SENT = "not sent"
+    """No connection came about: nothing was sent."""
+    BROKEN = "broken"
+    """The connection broke; the endpoint may or may not have done the work."""
+    TIMEOUT = "timeout"
+    """No answer in the time allowed for the attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An attempt without an answer."""
+
+    kind: FailureKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An attempt with an answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how soon."""
+
+    retries: int = 2
+    """Attempts after the first."""
+    base_s: float = 0.1
+    """Longest pause before the first retry; doubles with each."""
+    cap_s: float = 2.0
+    """Longest pause of all, unless the endpoint asks for more."""
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ValueError(f"retries must be at least 0, found {self.retries}")
+        if not 0 < self.base_s <= self.cap_s:
+            raise ValueError(f"base_s must be above 0 and at most cap_s, found {self.base_s}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Where a call stands after an attempt."""
+
+    attempt: int
+    """Attempts made so far."""
+    idempotent: bool
+    """Whether doing it twice is the same as doing it once."""
+    remaining_s: float
+    """Time left until the call's deadline."""
+    unix_s: float
+    """The time of day, for a Retry-After given as a date."""
+
+
+def pause_s(
+    policy: RetryPolicy, outcome: Reply | Failure, situation: Situation, rng: random.Random
+) -> float | None:
+    """Seconds to wait before the next attempt; None when there should be none."""
+    if situation.attempt > policy.retries or not _repeatable(outcome, situation.idempotent):
+        return None
+    longest_s = min(policy.cap_s, policy.base_s * 2 ** (situation.attempt - 1))
+    # All of the pause is chance: callers that failed together must not come back together.
+    pause = _retry_after_s(outcome, situation.unix_s) + rng.uniform(0.0, longest_s)
+    return pause if pause < situation.remaining_s else None
+
+
+def _repeatable(outcome: Reply | Failure, idempotent: bool) -> bool:
+    if isinstance(outcome, Failure):
+        return outcome.kind is FailureKind.NOT_SENT or (
+            outcome.kind is FailureKind.BROKEN and idempotent
+        )
+    return outcome.status in (429, 503) or (outcome.status in (502, 504) and idempotent)
+
+
+def _retry_after_s(outcome: Reply | Failure, unix_s: float) -> float:
+    """What the endpoint asks for, in seconds; 0 when it asks for nothing we understand."""
+    value = outcome.headers.get("retry-after", "") if isinstance(outcome, Reply) else ""
+    if value.isdecimal():
+        return float(value)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - unix_s)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,119 @@
+"""What the endpoint answers, as values.
+
+Parsing takes unknown fields in stride, so that a newer endpoint does not break an older client,
+and raises KeyError, TypeError or ValueError for missing or wrong ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change: `text[start:end]`, which is `original`, became `replacement`."""
+
+    start: int
+    end: int
+    original: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """A corrected text. Printing it gives the text."""
+
+    corrected: str
+    edits: tuple[Edit, ...]
+    """In the order of the text, with offsets in characters of the text that was sent."""
+    model: str
+    version: int
+    finish_reason: str
+    """"stop" when the model was done, "length" when it ran out of room and the end is cut."""
+    request_id: str
+
+    def __str__(self) -> str:
+        return self.corrected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A completed prompt. Printing it gives the text."""
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    model: str
+    version: int | None
+    """None when the answer does not say."""
+    request_id: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model that answers at the endpoint."""
+
+    id: str
+    version: int | None
+    """None when the endpoint does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether a replica behind the endpoint is well, and what it says otherwise."""
+
+    ok: bool
+    detail: str
+
+
+def correction(data: Mapping[str, Any], request_id: str) -> Correction:
+    """The answer of /v1/corrections."""
+    edits = tuple(
+        Edit(
+            start=int(item["start"]),
+            end=int(item["end"]),
+            original=str(item["original"]),
+            replacement=str(item["replacement"]),
+        )
+        for item in data["edits"]
+    )
+    return Correction(
+        corrected=str(data["corrected"]),
+        edits=edits,
+        model=str(data["model"]),
+        version=int(data["version"]),
+        finish_reason=str(data["finish_reason"]),
+        request_id=str(data.get("request_id", request_id)),
+    )
+
+
+def completion(data: Mapping[str, Any], headers: Mapping[str, str], request_id: str) -> Completion:
+    """The answer of /v1/completions; the version travels in a header."""
+    choice, usage = data["choices"][0], data.get("usage") or {}
+    version = headers.get("x-liftlock-version")
+    return Completion(
+        text=str(choice["text"]),
+        finish_reason=str(choice["finish_reason"]),
+        prompt_tokens=int(usage.get("prompt_tokens", 0)),
+        completion_tokens=int(usage.get("completion_tokens", 0)),
+        model=str(data["model"]),
+        version=int(version) if version is not None else None,
+        request_id=request_id,
+    )
+
+
+def models(data: Mapping[str, Any]) -> tuple[Model, ...]:
+    """The answer of /v1/models."""
+    return tuple(
+        Model(
+            id=str(item["id"]),
+            version=int(item["version"]) if item.get("version") is not None else None,
+        )
+        for item in data["data"]
+    )

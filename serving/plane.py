@@ -1,0 +1,79 @@
+"""The serving plane of one model, as whoever changes what serves sees it.
+
+A seam: `serving.ray_plane` is the real one (Ray Serve, Envoy); tests have a fake that passes the
+same contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from registry.model import ModelVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answered probe."""
+
+    version: int
+    digest: str
+    corrected: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What the edge counted for a version since it knows it; cumulative."""
+
+    answers: int
+    faults: int
+
+
+class Plane(Protocol):
+    """The serving plane of one model, as a switch needs it."""
+
+    def running(self) -> tuple[int, ...]:
+        """Versions that are deployed, ready or not."""
+        ...
+
+    def weights(self) -> Mapping[int, int]:
+        """Percent of traffic per version, as the edge was told; empty where nothing serves."""
+        ...
+
+    def start(self, version: ModelVersion, replicas: int) -> None:
+        """Starts a version's replicas; returns at once."""
+        ...
+
+    def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
+        """Returns when the edge knows that many ready replicas.
+
+        Raises:
+            ServingError: the replicas failed, with their own reason, or took too long.
+        """
+        ...
+
+    def ask_replicas(self, version: int, text: str) -> tuple[Answer, ...]:
+        """Asks every ready replica of a version directly, past the edge."""
+        ...
+
+    def ask(self, text: str) -> Answer:
+        """Asks through the edge, as a caller would."""
+        ...
+
+    def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
+        """Changes the traffic shares and returns when the edge has taken them."""
+        ...
+
+    def counts(self, version: int) -> Counts | None:
+        """The edge's counts; None where they cannot be read."""
+        ...
+
+    def ready_replicas(self, version: int) -> int | None:
+        """Ready replicas as the edge knows them; None where that cannot be read."""
+        ...
+
+    def retire(self, version: int, timeout_s: float) -> None:
+        """Drains and stops a version; does nothing where it is not deployed."""
+        ...

@@ -1,0 +1,176 @@
+"""The serving plane on Ray Serve and Envoy: `serving.plane.Plane` for one model.
+
+Composes what the parts offer: the cluster starts and stops replicas, the edge's control file moves
+traffic, Envoy's admin interface says what really is. Asking goes by HTTP like any caller's request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from registry.cache import path_for
+from registry.engine_settings import EngineSettings
+from registry.model import ModelVersion
+from serving.cluster import RayCluster, Resources
+from serving.discovery import traffic
+from serving.edge import control
+from serving.engine.spec import ReplicaSpec
+from serving.engine.state import Limits
+from serving.errors import DeploymentFailed, ServingError
+from serving.plane import Answer, Counts
+
+ASK_TIMEOUT_S = 30.0
+POLL_S = 0.2
+DELETE_SLACK_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneSettings:
+    """What a plane needs to know of its surroundings."""
+
+    model: str
+    home: Path
+    """The edge's home folder."""
+    edge_url: str
+    tracking_uri: str
+    cache: Path
+    """Verified checkpoint directories by digest; replicas read their weights there."""
+    engine: EngineSettings
+    resources: Resources
+    limits: Limits = field(default_factory=Limits)
+    drain_timeout_s: float = 60.0
+    engine_factory: str | None = None
+    """Import path of another engine; only tests give one."""
+
+
+class RayPlane:
+    """See `serving.plane.Plane`."""
+
+    def __init__(self, settings: PlaneSettings, cluster: RayCluster) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        current = control.current_traffic(settings.home)
+        # One plane is one owner: it steers under an epoch of its own, and whoever opened one
+        # before it is refused from its first change on.
+        self._epoch = (current.epoch if current else 0) + 1
+
+    def running(self) -> tuple[int, ...]:
+        """See `Plane.running`."""
+        mine = (a for a in self._cluster.applications() if a.model == self._settings.model)
+        return tuple(sorted(a.version for a in mine if a.status != "DELETING"))
+
+    def weights(self) -> Mapping[int, int]:
+        """See `Plane.weights`."""
+        plan = control.current_traffic(self._settings.home)
+        model = plan.model(self._settings.model) if plan else None
+        return {w.version: w.percent for w in model.weights} if model else {}
+
+    def start(self, version: ModelVersion, replicas: int) -> None:
+        """See `Plane.start`."""
+        self._cluster.deploy(
+            self._spec(version), replicas=replicas, resources=self._settings.resources
+        )
+
+    def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
+        """See `Plane.wait_ready`."""
+        model = self._settings.model
+        waited_s = self._cluster.wait_ready(model, version, timeout_s=timeout_s)
+        asyncio.run(
+            control.wait_endpoints(
+                self._settings.home, model, version,
+                count=replicas, timeout_s=max(10.0, timeout_s - waited_s),
+            )
+        )  # fmt: skip
+
+    def ask_replicas(self, version: int, text: str) -> tuple[Answer, ...]:
+        """See `Plane.ask_replicas`."""
+        return tuple(self._ask(f"http://{e}", text) for e in self._endpoints(version) or ())
+
+    def ask(self, text: str) -> Answer:
+        """See `Plane.ask`."""
+        return self._ask(self._settings.edge_url, text)
+
+    def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
+        """See `Plane.set_weights`."""
+        home, model = self._settings.home, self._settings.model
+        if not weights:
+            control.remove_model_traffic(home, model, epoch=self._epoch)
+            return
+        shares = tuple(traffic.Weight(version=v, percent=w) for v, w in weights.items())
+        wanted = traffic.ModelTraffic(model=model, weights=shares)
+        plan = control.set_model_traffic(home, wanted, epoch=self._epoch)
+        mine = traffic.TrafficPlan(epoch=plan.epoch, models=(wanted,))
+        asyncio.run(control.wait_applied(home, mine, timeout_s=timeout_s))
+
+    def counts(self, version: int) -> Counts | None:
+        """See `Plane.counts`."""
+        try:
+            seen = asyncio.run(control.stats(self._settings.home, self._settings.model, version))
+        except ServingError:
+            return None
+        return Counts(answers=seen.ok + seen.client_errors, faults=seen.server_errors)
+
+    def ready_replicas(self, version: int) -> int | None:
+        """See `Plane.ready_replicas`."""
+        found = self._endpoints(version)
+        return None if found is None else len(found)
+
+    def retire(self, version: int, timeout_s: float) -> None:
+        """See `Plane.retire`."""
+        if version in self.running():
+            self._cluster.delete(
+                self._settings.model, version, timeout_s=timeout_s + DELETE_SLACK_S
+            )
+
+    def _spec(self, version: ModelVersion) -> ReplicaSpec:
+        settings = self._settings
+        more: dict[str, Any] = {}
+        if settings.engine_factory is not None:
+            more["engine_factory"] = settings.engine_factory
+        return ReplicaSpec(
+            model=version.model,
+            version=version.version,
+            digest=version.digest,
+            manifest_json=version.manifest.to_json(),
+            checkpoint_dir=str(path_for(settings.cache, version.digest)),
+            tracking_uri=settings.tracking_uri,
+            cache_dir=str(settings.cache),
+            engine=settings.engine,
+            limits=settings.limits,
+            drain_timeout_s=settings.drain_timeout_s,
+            **more,
+        )
+
+    def _endpoints(self, version: int) -> tuple[str, ...] | None:
+        status = control.current_status(self._settings.home)
+        if status is None:
+            return None
+        known = status.version(self._settings.model, version)
+        return known.endpoints if known else ()
+
+    def _ask(self, base_url: str, text: str) -> Answer:
+        started = time.monotonic()
+        try:
+            reply = httpx.post(
+                f"{base_url}/v1/corrections",
+                json={"text": text},
+                headers={"x-liftlock-model": self._settings.model},
+                timeout=ASK_TIMEOUT_S,
+                trust_env=False,
+            )
+            reply.raise_for_status()
+            return Answer(
+                version=int(reply.headers["x-liftlock-version"]),
+                digest=reply.headers["x-liftlock-digest"],
+                corrected=str(reply.json()["corrected"]),
+                seconds=time.monotonic() - started,
+            )
+        except (httpx.HTTPError, KeyError, ValueError) as exc:
+            raise DeploymentFailed(f"asking {base_url} for a correction failed: {exc}") from exc

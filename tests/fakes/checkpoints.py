@@ -1,0 +1,42 @@
+"""Small checkpoint directories on disk, whole or broken in one named way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+PROMPT = {"template": "Correct: {text}\nFixed:", "max_tokens": 64, "stop": ["\n"]}
+
+
+def make(
+    directory: Path,
+    *,
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    prompt: Mapping[str, Any] | None = PROMPT,
+) -> Path:
+    """A valid checkpoint; its weights are random but repeat with the seed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    tensors = {
+        "model.embed_tokens.weight": rng.random((8, 4), dtype=np.float32),
+        "model.layers.0.mlp.up_proj.weight": rng.random((4, 4), dtype=np.float32),
+    }
+    save_file(tensors, directory / "model.safetensors")
+    wanted = config if config is not None else {"architectures": ["LlamaForCausalLM"]}
+    (directory / "config.json").write_text(json.dumps(wanted))
+    (directory / "tokenizer.json").write_text("{}")
+    if prompt is not None:
+        (directory / "prompt.json").write_text(json.dumps(prompt))
+    return directory
+
+
+def write_safetensors(path: Path, header: Mapping[str, Any], data: bytes) -> None:
+    """A safetensors file with a header of one's own, truthful or not."""
+    encoded = json.dumps(header).encode()
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + data)

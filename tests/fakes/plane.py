@@ -1,0 +1,80 @@
+"""A serving plane in memory: versions come up, answer and count as the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from registry.model import ModelVersion
+from serving.errors import DeploymentFailed, EdgeError
+from serving.plane import Answer, Counts
+
+
+@dataclass
+class FakePlane:
+    """Traffic is simulated by the questions asked: each is answered by a version with weight."""
+
+    deployed: dict[int, ModelVersion] = field(default_factory=dict)
+    shares: dict[int, int] = field(default_factory=dict)
+    never_ready: set[int] = field(default_factory=set)
+    faulty: set[int] = field(default_factory=set)
+    """Versions whose answers are server faults."""
+    lying: set[int] = field(default_factory=set)
+    """Versions that answer with another checkpoint's digest."""
+    dead: set[int] = field(default_factory=set)
+    """Versions that have lost their replicas."""
+    counts_readable: bool = True
+    events: list[str] = field(default_factory=list)
+    _counts: dict[int, list[int]] = field(default_factory=dict)
+    _turn: int = 0
+
+    def running(self) -> tuple[int, ...]:
+        return tuple(sorted(self.deployed))
+
+    def weights(self) -> Mapping[int, int]:
+        return dict(self.shares)
+
+    def start(self, version: ModelVersion, replicas: int) -> None:
+        self.events.append(f"start {version.version} x{replicas}")
+        self.deployed[version.version] = version
+
+    def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
+        if version in self.never_ready:
+            raise DeploymentFailed(f"version {version} did not start: out of memory")
+
+    def ask_replicas(self, version: int, text: str) -> tuple[Answer, ...]:
+        return (self._answer(version),)
+
+    def ask(self, text: str) -> Answer:
+        live = [v for v, w in self.shares.items() if w > 0 and v in self.deployed]
+        if not live:
+            raise EdgeError("nothing serves")
+        self._turn += 1
+        version = live[self._turn % len(live)]
+        count = self._counts.setdefault(version, [0, 0])
+        if version in self.faulty:
+            count[1] += 1
+            raise DeploymentFailed("503")
+        count[0] += 1
+        return self._answer(version)
+
+    def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
+        self.events.append(f"weights {dict(sorted(weights.items()))}")
+        self.shares = dict(weights)
+
+    def counts(self, version: int) -> Counts | None:
+        if not self.counts_readable:
+            return None
+        answers, faults = self._counts.get(version, [0, 0])
+        return Counts(answers=answers, faults=faults)
+
+    def ready_replicas(self, version: int) -> int | None:
+        return 0 if version in self.dead else 1
+
+    def retire(self, version: int, timeout_s: float) -> None:
+        if self.deployed.pop(version, None) is not None:
+            self.events.append(f"retire {version}")
+
+    def _answer(self, version: int) -> Answer:
+        digest = "sha256:other" if version in self.lying else self.deployed[version].digest
+        return Answer(version=version, digest=digest, corrected="ok", seconds=0.01)

@@ -1,0 +1,176 @@
+"""A switch ends with the new version in charge, or with everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pipelines.errors import RolloutReverted
+from pipelines.rollout import RolloutPolicy
+from pipelines.switch import Switch
+from registry.errors import RecordConflict
+from registry.manifest import Generation, Manifest, Prompt
+from registry.model import ModelVersion
+from serving.errors import DeploymentFailed
+from serving.plane import Answer
+from tests.fakes.plane import FakePlane
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def version(number: int) -> ModelVersion:
+    manifest = Manifest(
+        files=(), prompt=Prompt(template=f"{number} {{text}}"), generation=Generation(max_tokens=8)
+    )
+    return ModelVersion(
+        model="grammar", version=number, digest=manifest.digest, source="models:/m-1",
+        model_id="m-1", manifest=manifest,
+    )  # fmt: skip
+
+
+def switch(plane: FakePlane, policy: RolloutPolicy | None = None) -> Switch:
+    clock = Clock()
+    return Switch(
+        plane, policy or RolloutPolicy(), note=lambda _: None, clock=clock, sleep=clock.sleep
+    )
+
+
+def serving(number: int) -> FakePlane:
+    return FakePlane(deployed={number: version(number)}, shares={number: 100})
+
+
+def nothing(answer: Answer) -> None:
+    """A commit that writes nothing."""
+
+
+def refuse(answer: Answer) -> None:
+    raise RecordConflict("another promotion was first")
+
+
+def interrupt(answer: Answer) -> None:
+    raise KeyboardInterrupt
+
+
+def test_first_version_takes_all_traffic_at_once() -> None:
+    plane = FakePlane()
+    result = switch(plane).to(version(1), nothing)
+    assert plane.events == ["start 1 x1", "weights {1: 100}"]
+    assert result.replaced is None
+    assert result.answer.version == 1
+
+
+def test_new_version_goes_through_every_step_and_the_old_one_drains_last() -> None:
+    plane = serving(1)
+    result = switch(plane).to(version(2), nothing)
+    assert plane.events == [
+        "start 2 x1",
+        "weights {1: 90, 2: 10}",
+        "weights {1: 50, 2: 50}",
+        "weights {2: 100}",
+        "retire 1",
+    ]
+    assert result.replaced == 1
+
+
+def test_commit_happens_with_all_traffic_on_the_new_version_and_the_old_still_there() -> None:
+    plane, seen = serving(1), []
+
+    def commit(answer: Answer) -> None:
+        seen.append((dict(plane.shares), plane.running(), answer.version))
+
+    switch(plane).to(version(2), commit)
+    assert seen == [({2: 100}, (1, 2), 2)]
+
+
+@pytest.mark.parametrize("raised", [refuse, interrupt])
+def test_commit_that_fails_gives_the_traffic_back(raised: Callable[[Answer], None]) -> None:
+    plane = serving(1)
+    with pytest.raises((RecordConflict, KeyboardInterrupt)):
+        switch(plane).to(version(2), raised)
+    assert plane.shares == {1: 100}
+    assert plane.running() == (1,)
+
+
+def test_first_version_whose_commit_fails_leaves_nothing_behind() -> None:
+    plane = FakePlane()
+    with pytest.raises(RecordConflict):
+        switch(plane).to(version(1), refuse)
+    assert plane.shares == {}
+    assert plane.running() == ()
+
+
+def test_version_that_never_gets_ready_takes_no_traffic_and_is_removed() -> None:
+    plane = serving(1)
+    plane.never_ready.add(2)
+    with pytest.raises(DeploymentFailed, match="out of memory"):
+        switch(plane).to(version(2), nothing)
+    assert plane.events == ["start 2 x1", "retire 2"]
+    assert plane.shares == {1: 100}
+
+
+def test_faults_at_the_first_step_take_it_back() -> None:
+    plane = serving(1)
+    plane.faulty.add(2)
+    with pytest.raises(RolloutReverted, match="server faults"):
+        switch(plane).to(version(2), nothing)
+    assert plane.shares == {1: 100}
+    assert plane.running() == (1,)
+
+
+def test_replicas_lost_during_the_rollout_take_it_back() -> None:
+    plane = serving(1)
+    plane.dead.add(2)
+    with pytest.raises(RolloutReverted, match="no ready replica"):
+        switch(plane).to(version(2), nothing)
+    assert plane.shares == {1: 100}
+
+
+def test_wrong_bytes_behind_the_right_number_are_noticed() -> None:
+    plane = serving(1)
+    plane.lying.add(2)
+    with pytest.raises(RolloutReverted, match="answered with version 2"):
+        switch(plane).to(version(2), nothing)
+    assert plane.shares == {1: 100}
+
+
+def test_without_counts_there_is_no_decision_and_it_gives_up() -> None:
+    plane = serving(1)
+    plane.counts_readable = False
+    with pytest.raises(RolloutReverted, match="no decision within"):
+        switch(plane).to(version(2), nothing)
+    assert plane.shares == {1: 100}
+
+
+def test_version_already_in_charge_is_left_alone() -> None:
+    plane = serving(1)
+    switch(plane).to(version(1), nothing)
+    assert plane.running() == (1,)
+    assert plane.shares == {1: 100}
+
+
+def test_leftover_of_an_interrupted_rollout_is_retired() -> None:
+    plane = serving(1)
+    plane.deployed[7] = version(7)
+    switch(plane).to(version(2), nothing)
+    assert plane.running() == (2,)
+
+
+def test_three_versions_share_what_is_left() -> None:
+    plane = serving(1)
+    plane.deployed[2] = version(2)
+    plane.shares = {1: 67, 2: 33}
+    switch(plane, RolloutPolicy(steps=(10, 100))).to(version(3), nothing)
+    shares = [e for e in plane.events if e.startswith("weights")]
+    assert shares[0] == "weights {1: 61, 2: 29, 3: 10}"

@@ -1,0 +1,76 @@
+"""What a caller of the edge sees: models, headers, limits and errors, with a real Envoy."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from serving.discovery import traffic
+from serving.edge import control
+from tests.serving.edge import harness, upstream
+
+ONE = traffic.whole("grammar", 1)
+
+
+async def test_without_a_plan_the_edge_says_why_it_serves_nothing(
+    run_edge: harness.RunEdge,
+) -> None:
+    async with run_edge() as edge, upstream.Upstream(1) as replica:
+        await edge.serve(replica)
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            response = await client.post(edge.url)
+            assert (await client.get(f"{edge.url}/edge/healthz")).status_code == 200
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "1"
+    assert "traffic plan" in response.json()["error"]["message"]
+
+
+async def test_several_models_live_behind_one_edge(run_edge: harness.RunEdge) -> None:
+    async with (
+        run_edge() as edge,
+        upstream.Upstream(1) as first,
+        upstream.Upstream(7, model="spelling") as second,
+    ):
+        control.set_model_traffic(edge.root, ONE, epoch=1)
+        plan = control.set_model_traffic(edge.root, traffic.whole("spelling", 7), epoch=1)
+        await edge.serve(first, second)
+        await control.wait_applied(edge.root, plan, timeout_s=5)
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            default = await client.post(edge.url)
+            named = await client.post(edge.url, headers={"x-liftlock-model": "spelling"})
+            unknown = await client.post(edge.url, headers={"x-liftlock-model": "other"})
+    assert default.headers["x-liftlock-model"] == "grammar"
+    assert named.headers["x-liftlock-model"] == "spelling"
+    assert unknown.status_code == 404
+    assert "grammar, spelling" in unknown.json()["error"]["message"]
+
+
+async def test_headers_pass_through_and_envoys_own_do_not(run_edge: harness.RunEdge) -> None:
+    async with run_edge() as edge, upstream.Upstream(1, delay_s=0.05) as replica:
+        control.set_model_traffic(edge.root, ONE, epoch=1)
+        await edge.serve(replica)
+        sent = {
+            "x-request-id": "my-own-id",
+            "x-request-timeout-ms": "900",
+            "x-envoy-upstream-rq-timeout-ms": "1",  # must not be a caller's to set
+        }
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            response = await client.post(edge.url, headers=sent)
+            anonymous = await client.post(edge.url)
+    assert response.status_code == 200
+    assert response.headers.get_list("x-request-id") == ["my-own-id"]
+    assert response.headers["server"] == "replica"
+    assert not [name for name in response.headers if name.startswith("x-envoy")]
+    assert replica.requests[0][1]["x-request-timeout-ms"] == "900"
+    assert len(anonymous.headers["x-request-id"]) > 16
+
+
+@pytest.mark.parametrize(("size", "status"), [(1000, 200), (5000, 413)], ids=["fits", "too large"])
+async def test_bodies_are_limited(run_edge: harness.RunEdge, size: int, status: int) -> None:
+    async with run_edge(max_body_bytes=4096) as edge, upstream.Upstream(1) as replica:
+        control.set_model_traffic(edge.root, ONE, epoch=1)
+        await edge.serve(replica)
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            response = await client.post(edge.url, content=b"x" * size)
+    assert response.status_code == status
+    assert len(replica.requests) == (1 if status == 200 else 0)
