@@ -26,7 +26,8 @@ from evals.suite import Suite, SuiteKind
 from evals.verdict import Basis, GateResult, GateStatus
 
 _MAX_EXACT_N = 3_000
-"""Above it the normal approximation is within 10 % of the exact test, which takes seconds there."""
+_MAX_EXACT_PSI = 0.25
+"""Above these the normal approximation is within 12 % of the exact test, which takes seconds."""
 _PSI_WHEN_UNSEEN = 0.5
 """Discordant examples assumed when none was seen: half of one."""
 
@@ -228,7 +229,9 @@ def _paired_needed(paired: _Paired, n: int, margin_points: float, alpha: float) 
     psi = max(paired.wins + paired.losses, _PSI_WHEN_UNSEEN) / n
     delta = margin_points / 100.0
     quick = stats.required_n(psi, delta, alpha, power=0.8)
-    return quick if quick > _MAX_EXACT_N else stats.examples_needed(psi, delta, alpha)
+    if quick > _MAX_EXACT_N or psi > _MAX_EXACT_PSI:
+        return quick
+    return stats.examples_needed(psi, delta, alpha)
 
 
 def _advice(needed: int | None) -> str:
