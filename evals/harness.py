@@ -91,16 +91,19 @@ def _run_lm_eval(
     answers: dict[str, Completion],
     on_progress: OnProgress | None,
 ) -> list[dict[str, Any]]:
-    """lm-eval's logged samples in suite order; fills `answers` by example id."""
+    """lm-eval's logged samples in suite order; fills `answers` by example id.
+
+    `evaluate`, not `simple_evaluate`: that one is the same loop after options not used here, and
+    then lists every installed package in child processes, 1.6 s for each suite.
+    """
     import lm_eval
     from lm_eval.api.task import ConfigurableTask
     from lm_eval.tasks import TaskManager
 
     task = ConfigurableTask(config=task_config(chosen, evaluator.prompt, answers))
-    results = lm_eval.simple_evaluate(
-        model=_language_model(evaluator.engine, answers, on_progress),
-        tasks=[task],
-        task_manager=TaskManager(include_defaults=False),
+    results = lm_eval.evaluate(
+        lm=_language_model(evaluator.engine, answers, on_progress),
+        task_dict=TaskManager(include_defaults=False).load([task]),
         bootstrap_iters=0,
         log_samples=True,
     )

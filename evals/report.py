@@ -34,6 +34,7 @@ class Side:
     """One model of the comparison, in the words of the registry."""
 
     version: str
+    """As a reader is to see it, for instance "version 3"."""
     digest: str
     recipe: str = "none"
     """How it was quantized, in words."""
@@ -129,7 +130,7 @@ def _headline(given: ReportInput) -> str:
     status = given.verdict.status
     reasons = "".join(f"<li>{_text(reason)}</li>" for reason in given.verdict.reasons)
     return (
-        f'<header class="{status}"><p class="model">{_text(given.model)}, version '
+        f'<header class="{status}"><p class="model">{_text(given.model)}, '
         f"{_text(given.candidate.version)}</p><h1>{HEADLINES[status]}</h1>"
         f"<ul>{reasons}</ul></header>"
     )

@@ -8,6 +8,7 @@ LIFTLOCK_RAY_ADDRESS, and only the edge (or nothing) is local.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 import urllib.error
@@ -75,16 +76,20 @@ class Stack:
         return f"http://127.0.0.1:{port}"
 
     def ray_address(self) -> str:
-        """The cluster's address, started if it is ours and not running."""
+        """The cluster's address, started if it is ours and not running.
+
+        Sets this process up to join it, so call it before anything imports ray.
+        """
         if self.settings.ray_address is not None:
             return self.settings.ray_address
+        os.environ.update(self._ray_access())
         facts = self.ray.facts()
         if facts is None:
             facts = {"port": _free_port()}
             self.note("starting a local Ray node")
             self.settings.ray_folder.mkdir(parents=True, exist_ok=True)
             self.ray.start(
-                self._ray_command(facts["port"]), env=_ray_environment(), facts=facts, cwd=ROOT
+                self._ray_command(facts["port"]), env=_worker_environment(), facts=facts, cwd=ROOT
             )
         port = int(facts["port"])
         self.ray.wait(lambda: _listens("127.0.0.1", port), timeout_s=START_TIMEOUT_S)
@@ -114,6 +119,20 @@ class Stack:
         """Stops every part that runs, the endpoint first; returns their names."""
         return [part.name for part in (self.edge, self.ray, self.mlflow) if part.stop()]
 
+    def _ray_access(self) -> dict[str, str]:
+        """Ray lets whoever reaches its ports run code, so even the local node wants a token.
+
+        The token is this home's own: Ray's default place may hold that of another cluster.
+        """
+        token = self.settings.home / "run" / "ray-token"
+        if not token.is_file():
+            token.parent.mkdir(parents=True, exist_ok=True)
+            part = token.with_suffix(f".{os.getpid()}")
+            part.touch(mode=0o600)
+            part.write_text(secrets.token_hex(32), encoding="utf-8")
+            part.replace(token)
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+
     def _wait_mlflow(self, port: int) -> None:
         self.mlflow.wait(
             lambda: _answers(f"http://127.0.0.1:{port}/health"), timeout_s=START_TIMEOUT_S
@@ -136,7 +155,7 @@ class Stack:
         ]  # fmt: skip
 
 
-def _ray_environment() -> dict[str, str]:
+def _worker_environment() -> dict[str, str]:
     path = os.environ.get("PYTHONPATH", "")
     return {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT),

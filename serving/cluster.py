@@ -6,6 +6,7 @@ so a version that is up takes nothing until the edge is told to send it somethin
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,8 +65,15 @@ class RayCluster:
         import ray
         from ray import serve
 
+        # Both announce on the terminal what every command would repeat.
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)
         if not ray.is_initialized():
-            ray.init(address=address, namespace=directory.NAMESPACE, log_to_driver=False)
+            ray.init(
+                address=address,
+                namespace=directory.NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
         serve.start(proxy_location="Disabled")
         directory.ensure()
         return cls()

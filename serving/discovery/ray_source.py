@@ -81,7 +81,8 @@ class ChildSource:
             if process.stdin is not None:
                 process.stdin.close()
             try:
-                await asyncio.wait_for(process.wait(), self._settings.close_s)
+                async with asyncio.timeout(self._settings.close_s):
+                    await process.wait()
             except TimeoutError:
                 await _kill(process)
 
@@ -89,7 +90,8 @@ class ChildSource:
         async with self._turn:
             process = await self._running()
             try:
-                line = await asyncio.wait_for(_exchange(process, request), self._settings.answer_s)
+                async with asyncio.timeout(self._settings.answer_s):
+                    line = await _exchange(process, request)
             except TimeoutError as exc:
                 await self._discard(process)
                 raise errors.SourceFailed(

@@ -147,8 +147,10 @@ class EdgeService:
                 with self._reporting("status"):
                     edge_status.write(self._home, self._status())
                 shown, written_at_s = current, now_s
+            # Not wait_for: before Python 3.12 it may swallow the cancellation that ends this loop.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listed.wait(), self._loops.poll_s)
+                async with asyncio.timeout(self._loops.poll_s):
+                    await self._listed.wait()
             self._listed.clear()
 
     def _read_plan(self) -> None:

@@ -91,7 +91,7 @@ class TestAgainstChampion:
         assert result.needed_n == stats.required_n(0.2, 0.001, 0.05, 0.8)
 
     @given(st.integers(0, 12), st.integers(0, 12), st.integers(1, 150))
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=20, deadline=None)
     def test_the_status_follows_from_the_bounds(self, wins: int, losses: int, ties: int) -> None:
         result = judged(wins, losses, ties, WIDE)
         assert result.lower_points is not None
@@ -106,7 +106,7 @@ class TestAgainstChampion:
         assert (result.needed_n is not None) == (expected is GateStatus.UNDERPOWERED)
 
     @given(st.integers(0, 10), st.integers(1, 10), st.integers(1, 150))
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=15, deadline=None)
     def test_one_more_right_answer_never_turns_a_pass_into_anything_else(
         self, wins: int, losses: int, ties: int
     ) -> None:
@@ -155,7 +155,7 @@ class TestMissing:
         st.lists(st.sampled_from([0.0, 1.0, None]), min_size=8, max_size=8),
         st.lists(st.sampled_from([0.0, 1.0, None]), min_size=8, max_size=8),
     )
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=20, deadline=None)
     def test_a_missing_answer_on_either_side_is_never_a_decision(
         self, candidate: list[float | None], champion: list[float | None]
     ) -> None:

@@ -46,7 +46,7 @@ def tango_lower(wins: int, losses: int, n: int, alpha: float) -> float:
         c = -losses * d * (1 - d)
         q = (math.sqrt(max(b * b - 8 * n * c, 0.0)) - b) / (4 * n)
         variance = n * (2 * q + d * (1 - d))
-        return (wins - losses - n * d) / math.sqrt(max(variance, 1e-300)) - z
+        return float((wins - losses - n * d) / math.sqrt(max(variance, 1e-300)) - z)
 
     return float(optimize.brentq(excess, -1 + 1e-9, (wins - losses) / n - 1e-9))
 

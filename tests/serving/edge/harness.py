@@ -59,7 +59,7 @@ class Edge:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.settings.port}"
 
-    async def until(self, holds: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    async def until(self, holds: Callable[[], bool], timeout_s: float = 30.0) -> None:
         async with asyncio.timeout(timeout_s):
             while not holds():  # noqa: ASYNC110  files and processes tell nobody
                 await asyncio.sleep(0.02)

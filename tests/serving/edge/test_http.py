@@ -34,7 +34,7 @@ async def test_several_models_live_behind_one_edge(run_edge: harness.RunEdge) ->
         control.set_model_traffic(edge.root, ONE, epoch=1)
         plan = control.set_model_traffic(edge.root, traffic.whole("spelling", 7), epoch=1)
         await edge.serve(first, second)
-        await control.wait_applied(edge.root, plan, timeout_s=5)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             default = await client.post(edge.url)
             named = await client.post(edge.url, headers={"x-liftlock-model": "spelling"})

@@ -35,12 +35,13 @@ async def test_it_runs_from_a_file_of_endpoints_until_sigterm(tmp_path: Path) ->
         process = await start(tmp_path, file, port)
         try:
             plan = control.set_model_traffic(tmp_path, traffic.whole("grammar", 1), epoch=1)
-            await control.wait_applied(tmp_path, plan, timeout_s=20)
+            await control.wait_applied(tmp_path, plan, timeout_s=30)
             async with httpx.AsyncClient(trust_env=False, verify=False) as client:
                 assert (await client.post(f"http://127.0.0.1:{port}/")).status_code == 200
         finally:
             process.send_signal(signal.SIGTERM)
-            code = await asyncio.wait_for(process.wait(), 20)
+            async with asyncio.timeout(20):
+                code = await process.wait()
     assert code == 0
     assert control.current_status(tmp_path) is None
 
@@ -53,7 +54,7 @@ async def test_a_killed_service_leaves_traffic_running_and_its_heir_takes_over(
         file.write_text(json.dumps({"endpoints": [sources.endpoint_to_json(replica.endpoint())]}))
         plan = control.set_model_traffic(tmp_path, traffic.whole("grammar", 1), epoch=1)
         first = await start(tmp_path, file, port)
-        before = await control.wait_applied(tmp_path, plan, timeout_s=20)
+        before = await control.wait_applied(tmp_path, plan, timeout_s=30)
         async with load.Load(f"http://127.0.0.1:{port}/", callers=2) as callers:
             first.kill()
             await first.wait()
@@ -61,13 +62,14 @@ async def test_a_killed_service_leaves_traffic_running_and_its_heir_takes_over(
             try:
                 after = before
                 while after.pid == before.pid:
-                    after = await control.wait_applied(tmp_path, plan, timeout_s=20)
+                    after = await control.wait_applied(tmp_path, plan, timeout_s=30)
                     await asyncio.sleep(0.05)
             except BaseException:
                 heir.kill()
                 raise
         heir.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(heir.wait(), 20) == 0
+        async with asyncio.timeout(20):
+            assert await heir.wait() == 0
     assert after.envoy_pid == before.envoy_pid
     assert callers.failures == []
     assert callers.versions.total() > 50

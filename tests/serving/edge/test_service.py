@@ -31,20 +31,20 @@ async def test_traffic_moves_from_old_to_new_under_load_without_a_failure(
     async with run_edge() as edge, upstream.Upstream(1) as old, upstream.Upstream(2) as new:
         plan = control.set_model_traffic(edge.root, split((1, 100), (2, 0)), epoch=1)
         await edge.serve(old, new)
-        await control.wait_applied(edge.root, plan, timeout_s=5)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
         async with load.Load(edge.url) as callers:
             for percent in (10, 50, 100):
                 step = split((1, 100 - percent), (2, percent))
                 plan = control.set_model_traffic(edge.root, step, epoch=1)
-                await control.wait_applied(edge.root, plan, timeout_s=5)
+                await control.wait_applied(edge.root, plan, timeout_s=30)
                 await asyncio.sleep(0.2)
             await edge.serve(new)
             await asyncio.sleep(0.2)
             served_by_old = old.served
             await asyncio.sleep(0.2)
         assert callers.failures == []
-        assert callers.versions["1"] > 0
-        assert callers.versions["2"] > 0
+        assert callers.versions[1] > 0
+        assert callers.versions[2] > 0
         assert old.served == served_by_old
         counted = await control.stats(edge.root, "grammar", 2)
         assert counted.ok == new.served
@@ -55,12 +55,12 @@ async def test_weights_split_the_requests(run_edge: harness.RunEdge) -> None:
     async with run_edge() as edge, upstream.Upstream(1) as old, upstream.Upstream(2) as new:
         plan = control.set_model_traffic(edge.root, split((1, 80), (2, 20)), epoch=1)
         await edge.serve(old, new)
-        await control.wait_applied(edge.root, plan, timeout_s=5)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
         async with load.Load(edge.url) as callers:
             await edge.until(lambda: callers.versions.total() >= 400)
         total = callers.versions.total()
         # Five standard deviations of a binomial share of 20 percent.
-        assert abs(callers.versions["2"] / total - 0.2) < 5 * (0.2 * 0.8 / total) ** 0.5
+        assert abs(callers.versions[2] / total - 0.2) < 5 * (0.2 * 0.8 / total) ** 0.5
 
 
 async def test_a_leaving_replica_finishes_what_it_holds(run_edge: harness.RunEdge) -> None:
@@ -99,9 +99,9 @@ async def test_a_version_that_lost_all_replicas_finishes_what_it_holds(
         held = asyncio.create_task(client.post(edge.url))
         await edge.until(lambda: old.in_flight == 1)
         plan = control.set_model_traffic(edge.root, traffic.whole("grammar", 2), epoch=1)
-        await control.wait_applied(edge.root, plan, timeout_s=5)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
         await edge.serve(new)
-        await control.wait_endpoints(edge.root, "grammar", 1, count=0, timeout_s=5)
+        await control.wait_endpoints(edge.root, "grammar", 1, count=0, timeout_s=30)
         assert old.in_flight == 1
         old.gate.set()
         assert (await held).status_code == 200
@@ -132,7 +132,7 @@ async def test_a_cluster_is_removed_once_nobody_needs_it(run_edge: harness.RunEd
         control.set_model_traffic(edge.root, ONE, epoch=1)
         await edge.serve(old, new)
         plan = control.set_model_traffic(edge.root, traffic.whole("grammar", 2), epoch=1)
-        await control.wait_applied(edge.root, plan, timeout_s=5)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
         await edge.serve(new)
 
         def known() -> list[int]:
@@ -168,20 +168,25 @@ async def test_a_failing_source_leaves_the_last_good_listing(run_edge: harness.R
             assert (await client.post(edge.url)).status_code == 503
 
 
-async def test_a_slow_replica_gets_fewer_requests(run_edge: harness.RunEdge) -> None:
+async def test_a_stuck_replica_holds_few_requests_while_the_others_serve(
+    run_edge: harness.RunEdge,
+) -> None:
     async with (
         run_edge() as edge,
-        upstream.Upstream(1, delay_s=0.1) as slow,
-        upstream.Upstream(1, delay_s=0.01) as quick,
-        upstream.Upstream(1, delay_s=0.01) as quick_too,
+        upstream.Upstream(1) as stuck,
+        upstream.Upstream(1) as quick,
+        upstream.Upstream(1) as quick_too,
     ):
         control.set_model_traffic(edge.root, ONE, epoch=1)
-        await edge.serve(slow, quick, quick_too)
+        await edge.serve(stuck, quick, quick_too)
+        stuck.gate.clear()
         async with load.Load(edge.url, callers=12) as callers:
-            await edge.until(lambda: callers.ports.total() >= 400)
+            # Any choice that is blind to load would soon have all twelve callers wait there.
+            await edge.until(lambda: quick.served + quick_too.served >= 300)
+            # It is chosen only while it holds no more than another does, of twelve in all.
+            assert stuck.in_flight <= 7
+            stuck.gate.set()
         assert callers.failures == []
-        # Blind choice would give each a third; least-request gives the slow one about a tenth.
-        assert callers.ports[slow.port] < callers.ports.total() / 5
 
 
 async def test_a_failing_replica_is_ejected_even_when_there_are_only_two(
@@ -212,7 +217,7 @@ async def test_a_plan_of_an_older_owner_changes_nothing(run_edge: harness.RunEdg
     async with run_edge() as edge, upstream.Upstream(1) as old, upstream.Upstream(2) as new:
         plan = control.set_model_traffic(edge.root, traffic.whole("grammar", 2), epoch=5)
         await edge.serve(old, new)
-        await control.wait_applied(edge.root, plan, timeout_s=5)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
         stale = traffic.TrafficPlan(epoch=4, models=(ONE,))
         traffic.store(edge.home.traffic, stale)  # around the check of set_traffic
 

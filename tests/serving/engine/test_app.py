@@ -15,43 +15,6 @@ from tests.fakes.engine import FakeEngine
 from tests.serving.engine.conftest import error
 
 COMPLETION = {"model": "grammar", "prompt": "she go"}
-JSON_HEADERS = {"content-type": "application/json"}
-
-
-@pytest.mark.parametrize("path", ["/v1/completions", "/v1/corrections"])
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'"text"',
-        b'{"text": NaN}',
-        b'{"text": "\xff\xfe"}',
-        b'{"text": "\\ud800"}',
-        b"[" * 1_900,
-    ],
-)
-async def test_what_is_not_a_json_object_in_utf8_is_refused(
-    http: httpx.AsyncClient, path: str, content: bytes
-) -> None:
-    answer = await http.post(path, content=content, headers=JSON_HEADERS)
-    assert answer.status_code == 400
-    assert error(answer)["code"] == "bad_json"
-
-
-async def test_a_long_body_is_refused_before_it_is_read(http: httpx.AsyncClient) -> None:
-    answer = await http.post("/v1/corrections", json={"text": "a" * 3_000})
-    assert (answer.status_code, error(answer)["code"]) == (413, "body_too_large")
-
-
-async def test_a_long_body_of_unknown_length_is_refused(http: httpx.AsyncClient) -> None:
-    async def chunks() -> Any:
-        for _ in range(30):
-            yield b"a" * 100
-
-    answer = await http.post("/v1/corrections", content=chunks())
-    assert (answer.status_code, error(answer)["code"]) == (413, "body_too_large")
 
 
 async def test_too_many_sentences_are_refused(http: httpx.AsyncClient) -> None:

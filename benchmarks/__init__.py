@@ -1,0 +1,1 @@
+"""Scripts that print the figures quoted in README and docs; each ends with one RESULT line."""

@@ -1,0 +1,43 @@
+"""Engine settings: bounds, plain form, and the keyword arguments vLLM gets."""
+
+from typing import Any
+
+import pytest
+
+from registry.engine_settings import DeviceKind, EngineSettings
+
+
+def test_keyword_arguments_name_the_directory_and_the_limits() -> None:
+    kwargs = EngineSettings(kv_cache_gib=0.5, max_num_seqs=8).engine_kwargs("/models/a")
+    assert kwargs["model"] == "/models/a"
+    assert kwargs["max_num_seqs"] == 8
+    assert kwargs["kv_cache_memory_bytes"] == 1 << 29
+
+
+def test_without_a_cache_size_vllm_chooses_it() -> None:
+    kwargs = EngineSettings(kv_cache_gib=None, gpu_memory_utilization=0.5).engine_kwargs("a")
+    assert "kv_cache_memory_bytes" not in kwargs
+    assert kwargs["gpu_memory_utilization"] == 0.5
+
+
+def test_the_plain_form_has_every_field() -> None:
+    plain = EngineSettings(device=DeviceKind.CUDA).to_dict()
+    assert plain["device"] == "cuda"
+    assert type(plain["device"]) is str
+    assert EngineSettings(**plain) == EngineSettings(device=DeviceKind.CUDA)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "tpu"}, "device must be one of cpu, cuda"),
+        ({"dtype": "fp8"}, "dtype must be one of"),
+        ({"max_model_len_tokens": 8}, r"max_model_len_tokens must be 16\.\.1048576, got 8"),
+        ({"max_num_seqs": 0}, "max_num_seqs must be"),
+        ({"kv_cache_gib": 0.0}, "kv_cache_gib must be above 0"),
+        ({"gpu_memory_utilization": 1.5}, "gpu_memory_utilization must be above 0"),
+    ],
+)
+def test_values_out_of_bounds_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EngineSettings(**arguments)
