@@ -22,10 +22,10 @@ TITLES = {
     Basis.CHAMPION: "Difference to the champion, percentage points",
     Basis.FLOOR: "Right answers, per cent",
 }
-WIDTH_PX = 860
+WIDTH_PX = 900
 _ROW_PX = 26
 _LABEL_PX = 270
-_VALUE_PX = 180
+_VALUE_PX = 220
 _HEAD_PX = 30
 _FOOT_PX = 30
 _FONT = 'font-family="system-ui, sans-serif" font-size="12"'

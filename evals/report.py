@@ -22,7 +22,7 @@ from evals.verdict import Basis, GateResult, GateStatus, Verdict
 
 HEADLINES = {
     GateStatus.PASS: "Passed: every gate is met",
-    GateStatus.FAIL: "Failed: at least one gate shows that the candidate is worse",
+    GateStatus.FAIL: "Failed: the candidate is shown not to meet at least one gate",
     GateStatus.UNDERPOWERED: "Undecided: the evidence does not show that every gate is met",
 }
 _WORST_PER_GATE = 5
@@ -241,18 +241,18 @@ def _worst_examples(given: ReportInput) -> str:
 
 
 def _regression_table(name: str, found: Sequence[Regression]) -> str:
-    rows = (
-        (
-            _text(item.example.source),
-            _text(item.example.references[0]),
-            _marked(item.example.source, item.candidate.output),
-            _marked(item.example.source, item.champion.output) if item.champion else "-",
-        )
-        for item in found[:_WORST_PER_GATE]
-    )
-    head = ("Source", "Wanted", "Candidate", "Champion")
+    rows = [_regression_row(item) for item in found[:_WORST_PER_GATE]]
+    head = ("Source", "Wanted", "Candidate", "Champion")[: len(rows[0])]
     shown = min(len(found), _WORST_PER_GATE)
     return f"<h3>{_text(name)}: {shown} of {len(found):,}</h3>{_table(head, rows)}"
+
+
+def _regression_row(item: Regression) -> tuple[str, ...]:
+    """Source, reference, the candidate's answer and, if there is one, the champion's."""
+    source = item.example.source
+    answers = (item.candidate, *([] if item.champion is None else [item.champion]))
+    marked = (_marked(source, answer.output) for answer in answers)
+    return (_text(source), _text(item.example.references[0]), *marked)
 
 
 def _marked(source: str, output: str) -> str:

@@ -97,9 +97,9 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The sentences that explain the status: of what did not pass, worst first, else of all."""
-        failed = [r.reason for r in self.results if r.status is GateStatus.FAIL]
-        undecided = [r.reason for r in self.results if r.status is GateStatus.UNDERPOWERED]
-        return tuple(failed + undecided) or tuple(r.reason for r in self.results)
+        failed = _worst_first(r for r in self.results if r.status is GateStatus.FAIL)
+        undecided = _worst_first(r for r in self.results if r.status is GateStatus.UNDERPOWERED)
+        return tuple(r.reason for r in failed + undecided or self.results)
 
     def to_json(self) -> str:
         """The stored form."""
@@ -120,6 +120,17 @@ class Verdict:
             return cls(**{**raw, "status": GateStatus(raw["status"])}, results=results)
         except (KeyError, TypeError, AttributeError) as exc:
             raise ValueError(f"not a liftlock verdict document: {exc!r}") from exc
+
+
+def _worst_first(results: Iterable[GateResult]) -> tuple[GateResult, ...]:
+    """By how far the estimate is below the threshold; those without an estimate come last."""
+
+    def shortfall(result: GateResult) -> float:
+        if result.estimate_points is None:
+            return float("inf")
+        return result.estimate_points - result.threshold_points
+
+    return tuple(sorted(results, key=shortfall))
 
 
 def _result(raw: dict[str, object]) -> GateResult:

@@ -159,7 +159,8 @@ def _worker_environment() -> dict[str, str]:
     path = os.environ.get("PYTHONPATH", "")
     return {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT),
-        "RAY_SERVE_ENABLE_TASK_EVENTS": "0",
+        # Ray runs its workers at niceness 15; a replica is no batch job to be starved by others.
+        "RAY_worker_niceness": "0",
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",

@@ -24,6 +24,7 @@ def test_overrides_win_over_the_policy_field_by_field() -> None:
 def test_a_tag_takes_the_margin_of_its_suite_unless_told_otherwise() -> None:
     policy = GatePolicy(
         margin_points=2.0,
+        tag_margin_points=None,
         overrides=(
             SuiteOverride(suite="a", margin_points=3.0),
             SuiteOverride(suite="b", tag_margin_points=4.0),

@@ -1,5 +1,6 @@
 """One verdict over many gates."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -55,6 +56,13 @@ def test_reasons_name_what_did_not_pass_failures_first() -> None:
         result(GateStatus.FAIL, "c"),
     )
     assert verdict.reasons == ("c fail", "b underpowered")
+
+
+def test_the_worst_failure_comes_first() -> None:
+    near = dataclasses.replace(result(GateStatus.FAIL, "near"), estimate_points=-3.0)
+    far = dataclasses.replace(result(GateStatus.FAIL, "far"), estimate_points=-60.0)
+    unknown = result(GateStatus.FAIL, "unknown")
+    assert combine(unknown, near, far).reasons == ("far fail", "near fail", "unknown fail")
 
 
 def test_reasons_of_a_pass_are_all_of_them() -> None:
