@@ -31,7 +31,9 @@ def result(figures: dict[str, Any]) -> str:
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            found = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+            found = (
+                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+            )
             return next(found, platform.machine())
     except OSError:
         return platform.machine()

@@ -94,7 +94,7 @@ class World:
         change = records.Change(
             kind=Kind.PROMOTE,
             policy_digest=self.config.digest,
-            evidence_run="benchmark",
+            evidence_run=self.record.evidence.open(MODEL, "benchmark", {}, None),
             actor="benchmark",
             reason="benchmark",
             at=placing.now(),

@@ -128,7 +128,8 @@ class Daemon:
     def _read(self) -> dict[str, Any] | None:
         try:
             known: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            int(known["pid"]), float(known["started"])
+        except (OSError, ValueError, TypeError, KeyError):
             return None
         return known
 

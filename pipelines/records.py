@@ -65,17 +65,19 @@ def reconcile(record: Record, model: str) -> None:
     aliases[PREVIOUS] = before.version if before else None
     aliases[CANDIDATE] = None  # whatever was under test is decided once something is put in charge
     record.versions.mirror(model, aliases)
-    record.versions.describe(model, None, describe(model, entries))
+    evidence = record.evidence.url(now.evidence_run)
+    record.versions.describe(model, None, describe(model, entries, evidence))
 
 
-def describe(model: str, entries: tuple[LedgerEntry, ...]) -> str:
+def describe(model: str, entries: tuple[LedgerEntry, ...], evidence_url: str) -> str:
     """The model page's Markdown: what serves, why, since when, what came before."""
     now, before = entries[-1], ledger.previous(entries)
     lines = [
         f"**Serving: version {now.version}** (`{short(now.digest)}`) since {now.at}, "
         f"{now.kind} by {now.actor}.",
         "",
-        f"Why: {now.reason}. Evidence: run `{now.evidence_run}`.",
+        f"Why: {now.reason}. Evidence: [run {now.evidence_run}]({evidence_url}), see its "
+        "report.html.",
         "",
         f"Rollback goes to version {before.version}." if before else "Nothing to roll back to yet.",
         "",
@@ -85,6 +87,6 @@ def describe(model: str, entries: tuple[LedgerEntry, ...]) -> str:
     for entry in reversed(entries[-SHOWN_ENTRIES:]):
         lines.append(
             f"| {entry.seq} | {entry.at} | {entry.kind} | {entry.version} | "
-            f"`{short(entry.digest)}` | {entry.reason} | `{entry.evidence_run}` |"
+            f"`{short(entry.digest)}` | {entry.reason} | `{entry.evidence_run[:8]}` |"
         )
     return "\n".join(lines) + f"\n\nSource: the ledger of {model} (experiment {model}-ledger).\n"

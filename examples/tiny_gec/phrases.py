@@ -45,17 +45,12 @@ PRONOUNS = (
     ("he", Agreement.SINGULAR),
     ("she", Agreement.SINGULAR),
 )
-DEMONSTRATIVES = (("this", "these"), ("that", "those"))
 
 
-def subject(rng: Random, *, verb_marked: bool) -> Subject:
-    """Somebody who can act.
-
-    With `verb_marked` the verb shows number, so a wrong demonstrative or noun beside it can be
-    told by majority; without it they are never made wrong.
-    """
+def subject(rng: Random) -> Subject:
+    """Somebody who can act."""
     form = rng.choices(tuple(SUBJECTS), weights=tuple(SUBJECTS.values()))[0]
-    return form(rng, verb_marked)
+    return form(rng)
 
 
 def thing_subject(rng: Random) -> Subject:
@@ -63,8 +58,6 @@ def thing_subject(rng: Random) -> Subject:
     noun = rng.choice(lexicon.nouns(Kind.THING, Kind.TEXT, Kind.FOOD, Kind.PLACE, Kind.MASS))
     if noun.kind is Kind.MASS:
         return _mass_subject(rng, noun)
-    if rng.random() < 0.4:
-        return _demonstrated(rng, True, noun=noun)
     return _determined(rng, noun, is_person=False)
 
 
@@ -78,66 +71,55 @@ def _bare(text: str, agreement: Agreement) -> Subject:
     return Subject(tokens=plain(text), agreement=agreement, is_person=True)
 
 
-def _pronoun(rng: Random, verb_marked: bool) -> Subject:
+def _pronoun(rng: Random) -> Subject:
     text, agreement = rng.choice(PRONOUNS)
     return _bare(text, agreement)
 
 
-def _name(rng: Random, verb_marked: bool) -> Subject:
+def _name(rng: Random) -> Subject:
     return _bare(rng.choice(lexicon.NAMES), Agreement.SINGULAR)
 
 
-def _names(rng: Random, verb_marked: bool) -> Subject:
+def _names(rng: Random) -> Subject:
     return _bare(" and ".join(rng.sample(lexicon.NAMES, 2)), Agreement.PLURAL)
 
 
-def _people(rng: Random, verb_marked: bool) -> Subject:
+def _people(rng: Random) -> Subject:
     noun = rng.choice(lexicon.nouns(Kind.PERSON))
     return _determined(rng, noun, is_person=True)
 
 
+def _animal(rng: Random) -> Subject:
+    noun = rng.choice(lexicon.nouns(Kind.ANIMAL))
+    return _determined(rng, noun, is_person=False)
+
+
 def _determined(rng: Random, noun: Noun, *, is_person: bool) -> Subject:
-    """The/my/every/two + noun. After "the" and "my" the noun is taken as right, the verb not."""
-    adjectives = adjective(rng, noun, share=0.25)
-    if rng.random() < 0.5:
-        determiner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES), "every", "each"))
-        fixed_number = determiner in {"every", "each"}
-        head, agreement = noun.singular, Agreement.SINGULAR
-    else:
-        quantifier = rng.choice(lexicon.PLURAL_QUANTIFIERS)
-        determiner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES), quantifier))
-        fixed_number = determiner == quantifier
-        head, agreement = noun.plural, Agreement.PLURAL
-    faults = number_faults(noun) if fixed_number else ()
-    tokens = (Token(determiner), *adjectives, word(head, *faults, group=SUBJECT))
+    """Determiner, adjective, noun. A determiner that shows number decides; the noun may fail it."""
+    agreement = rng.choice((Agreement.SINGULAR, Agreement.PLURAL))
+    is_plural = agreement is Agreement.PLURAL
+    deciding = lexicon.PLURAL_DETERMINERS if is_plural else lexicon.SINGULAR_DETERMINERS
+    decides = rng.random() < 0.55
+    determiner = rng.choice(deciding if decides else ("the", rng.choice(lexicon.POSSESSIVES)))
+    head = word(
+        noun.plural if is_plural else noun.singular,
+        *(number_faults(noun) if decides else ()),
+        group=SUBJECT,
+    )
+    tokens = (Token(determiner), *adjective(rng, noun, share=0.25), head)
     return Subject(tokens=tokens, agreement=agreement, is_person=is_person)
 
 
-def _demonstrated(rng: Random, verb_marked: bool, noun: Noun | None = None) -> Subject:
-    head = noun or rng.choice(lexicon.nouns(Kind.PERSON, Kind.ANIMAL))
-    singular, plural = rng.choice(DEMONSTRATIVES)
-    agreement = rng.choice((Agreement.SINGULAR, Agreement.PLURAL))
-    is_plural = agreement is Agreement.PLURAL
-    determiner_faults = _determiner_faults(singular, plural) if verb_marked else ()
-    noun_faults = number_faults(head) if verb_marked else ()
-    tokens = (
-        word(plural if is_plural else singular, *determiner_faults, group=SUBJECT),
-        *adjective(rng, head, share=0.2),
-        word(head.plural if is_plural else head.singular, *noun_faults, group=SUBJECT),
-    )
-    return Subject(tokens=tokens, agreement=agreement, is_person=noun is None)
-
-
-def _people_somewhere(rng: Random, verb_marked: bool) -> Subject:
+def _people_somewhere(rng: Random) -> Subject:
     """A subject with another noun, often of the other number, between it and its verb."""
-    people = _people(rng, verb_marked)
+    people = _people(rng)
     place = rng.choice(lexicon.nouns(Kind.THING, Kind.PLACE))
     near = rng.choice((place.singular, place.plural))
     tokens = (*people.tokens, Token(rng.choice(lexicon.PREPOSITIONS)), Token("the"), Token(near))
     return Subject(tokens=tokens, agreement=people.agreement, is_person=True)
 
 
-def _one_of(rng: Random, verb_marked: bool) -> Subject:
+def _one_of(rng: Random) -> Subject:
     noun = rng.choice(lexicon.nouns(Kind.PERSON))
     owner = rng.choice(("the", rng.choice(lexicon.POSSESSIVES)))
     tokens = (*plain(f"one of {owner}"), word(noun.plural, *number_faults(noun), group=SUBJECT))
@@ -146,20 +128,16 @@ def _one_of(rng: Random, verb_marked: bool) -> Subject:
 
 def _mass_subject(rng: Random, noun: Noun) -> Subject:
     determiner = rng.choice(("the", "this", "that", rng.choice(lexicon.POSSESSIVES)))
-    swap = dict(DEMONSTRATIVES).get(determiner, determiner)
-    tokens = (
-        word(determiner, Fault(Label.DETERMINER, swap), group=SUBJECT),
-        word(noun.singular, *number_faults(noun), group=SUBJECT),
-    )
+    tokens = (Token(determiner), word(noun.singular, *number_faults(noun), group=SUBJECT))
     return Subject(tokens=tokens, agreement=Agreement.SINGULAR, is_person=False)
 
 
-SUBJECTS: dict[Callable[[Random, bool], Subject], int] = {
+SUBJECTS: dict[Callable[[Random], Subject], int] = {
     _pronoun: 32,
     _name: 8,
     _names: 5,
-    _people: 27,
-    _demonstrated: 12,
+    _people: 36,
+    _animal: 3,
     _people_somewhere: 10,
     _one_of: 6,
 }

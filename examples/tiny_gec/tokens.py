@@ -14,7 +14,7 @@ from enum import StrEnum
 class Label(StrEnum):
     """The kinds of error, one gate each."""
 
-    DETERMINER = "determiner"  # a/an, this/these, much/many, or the determiner is missing
+    DETERMINER = "determiner"  # a/an, much/many, or the determiner is missing
     NOUN_NUMBER = "noun_number"  # "two book", "every days", "informations"
     AGREEMENT = "agreement"  # the verb does not agree with its subject
     VERB_FORM = "verb_form"  # "could goes", "has went", "yesterday she goes"
@@ -33,9 +33,8 @@ class Fault:
 class Token:
     """A word of a correct sentence, with the faults that could befall it.
 
-    At most one word of a `group` is ever wrong: a determiner, its noun and its verb are right by
-    majority, and two faults among them would leave two possible corrections. An empty group is a
-    group of its own.
+    At most one word of a `group` is ever wrong: were a noun and its verb wrong together, they
+    would agree again. An empty group is a group of its own.
     """
 
     text: str

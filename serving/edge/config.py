@@ -23,9 +23,10 @@ class RetrySettings:
 
     retries: int = 2
     """Second and third replica; more would only spread an outage."""
-    budget_percent: float = 20.0
-    """Retries at most this share of the requests in flight, so retries cannot double a load."""
-    budget_floor: int = 5
+    budget_percent: float = 50.0
+    """Retries at most this share of the requests in flight. High, because a dead replica looks
+    idle: for a moment it attracts most requests, and none of them has cost a replica anything."""
+    budget_floor: int = 256
     """Retries at once that are allowed however few requests are in flight."""
     backoff_ms: int = 5
     """Base of the jittered pause before a retry; short, since another replica is chosen."""

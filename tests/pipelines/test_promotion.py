@@ -112,9 +112,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         now=lambda: "2030-01-01T00:00:00Z",
         actor="tester",
     )
-    made = World(
-        place=place, plane=plane, progress=progress, folder=tmp_path, wrong={}, asked=[]
-    )
+    made = World(place=place, plane=plane, progress=progress, folder=tmp_path, wrong={}, asked=[])
     monkeypatch.setattr(worker, "run", stand_in(made))
     monkeypatch.setattr("pipelines.switch.LOOK_EVERY_S", 0.0)
     return made

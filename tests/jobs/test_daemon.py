@@ -1,0 +1,84 @@
+"""Background processes: known by pid and start time, ready before use, ended with their children."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jobs.daemon import Daemon
+from jobs.errors import StackError
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+PARENT = [
+    sys.executable,
+    "-c",
+    "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', "
+    "'import time; time.sleep(60)']); print(p.pid, flush=True); time.sleep(60)",
+]
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Daemon:
+    return Daemon(name="part", home=tmp_path)
+
+
+def start(daemon: Daemon, command: list[str]) -> None:
+    daemon.start(command, env={}, facts={"port": 1234}, cwd=daemon.home)
+
+
+def test_started_one_is_found_with_its_facts_and_stopped_one_is_not(daemon: Daemon) -> None:
+    assert daemon.facts() is None
+    start(daemon, SLEEPER)
+    facts = daemon.facts()
+    assert facts is not None
+    assert facts["port"] == 1234
+    assert daemon.stop()
+    assert daemon.facts() is None
+    assert not psutil.pid_exists(facts["pid"]) or (
+        psutil.Process(facts["pid"]).status() == psutil.STATUS_ZOMBIE
+    )
+
+
+def test_children_end_with_it(daemon: Daemon) -> None:
+    start(daemon, PARENT)
+    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
+    child = int(daemon.log.read_text())
+    assert psutil.pid_exists(child)
+    daemon.stop()
+    assert not psutil.pid_exists(child) or (psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_reused_pid_of_a_stranger_is_neither_believed_nor_stopped(daemon: Daemon) -> None:
+    daemon.record.parent.mkdir(parents=True)
+    daemon.record.write_text(json.dumps({"pid": os.getpid(), "started": 1.0}))
+    assert daemon.facts() is None
+    assert not daemon.stop()
+    assert psutil.Process().is_running()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', "null"])
+def test_broken_record_counts_as_not_running(daemon: Daemon, text: str) -> None:
+    daemon.record.parent.mkdir(parents=True)
+    daemon.record.write_text(text)
+    assert daemon.facts() is None
+    assert not daemon.stop()
+
+
+def test_one_that_dies_while_starting_tells_its_last_words(daemon: Daemon) -> None:
+    start(daemon, [sys.executable, "-c", "raise SystemExit('no such database')"])
+    with pytest.raises(StackError, match="no such database"):
+        daemon.wait(lambda: False, timeout_s=20)
+
+
+def test_one_that_never_gets_ready_is_given_up_with_its_log(daemon: Daemon) -> None:
+    start(daemon, SLEEPER)
+    try:
+        with pytest.raises(StackError, match=r"not ready within 0 s.*part\.log"):
+            daemon.wait(lambda: False, timeout_s=0)
+    finally:
+        daemon.stop()

@@ -1,0 +1,28 @@
+"""A worker that breaks in the way it is asked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import StageFailed
+from pipelines.worker import main_of
+
+
+def body(request: Mapping[str, Any], out: Path) -> None:
+    print("progress one of two", flush=True)
+    if request["how"] == "error":
+        raise StageFailed("the moon is not in phase")
+    if request["how"] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if request["how"] == "sleep":
+        time.sleep(60)
+    raise ValueError("unforeseen")
+
+
+if __name__ == "__main__":
+    main_of(body)
