@@ -22,6 +22,7 @@ import psutil
 from jobs.errors import StackError
 
 POLL_S = 0.1
+CHILD_GRACE_S = 5.0
 START_TIME_TOLERANCE_S = 2.0
 
 
@@ -112,16 +113,12 @@ class Daemon:
         if process is None:
             self.record.unlink(missing_ok=True)
             return False
-        family = [process]
+        children: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
-            family += process.children(recursive=True)
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-        _, alive = psutil.wait_procs(family, timeout=grace_s)
-        for left in alive:
-            with contextlib.suppress(psutil.Error):
-                left.kill()
-        psutil.wait_procs(alive, timeout=5)
+            children = process.children(recursive=True)
+        # The parent first, with time to end its children in its own order; then what is left.
+        _end([process], grace_s=grace_s)
+        _end(children, grace_s=CHILD_GRACE_S)
         self.record.unlink(missing_ok=True)
         return True
 
@@ -140,3 +137,15 @@ class Daemon:
             lines = []
         told = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
         return f"{told} (log: {self.log})"
+
+
+def _end(processes: list[psutil.Process], *, grace_s: float) -> None:
+    """Asks politely, waits, then ends for good."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, timeout=grace_s)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(alive, timeout=CHILD_GRACE_S)

@@ -73,7 +73,9 @@ class Switch:
             ServingError: it never became ready; the old one serves as before.
         """
         new = version.version
-        before = dict(self._plane.weights())
+        # A version with weight that is not deployed (after a reboot, say) has no traffic to give.
+        running = self._plane.running()
+        before = {v: w for v, w in self._plane.weights().items() if v in running}
         old = tuple(v for v in before if v != new and before[v] > 0)
         started = self._clock()
         try:

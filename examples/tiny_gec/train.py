@@ -30,7 +30,7 @@ from examples.tiny_gec.variants import Pair, Variant, training_pairs
 class Schedule:
     """How long and how hard to train."""
 
-    steps: int = 1_000
+    steps: int = 1_200
     batch_sentences: int = 64
     matrix_learning_rate: float = 0.02  # Muon, inside the layers
     other_learning_rate: float = 4e-3  # AdamW, embeddings and norms

@@ -61,6 +61,9 @@ class FakePlane:
     def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
         self.events.append(f"weights {dict(sorted(weights.items()))}")
         self.shares = dict(weights)
+        absent = [v for v, w in weights.items() if w > 0 and v not in self.deployed]
+        if absent:  # the edge leaves out what has no replica, so the split never comes about
+            raise EdgeError(f"waited {timeout_s:g} s: versions {absent} have no ready replica")
 
     def counts(self, version: int) -> Counts | None:
         if not self.counts_readable:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,11 @@ VERBS = ("promote", "status", "history", "rollback", "serve", "doctor", "demo")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     for name in ("MLFLOW_TRACKING_URI", "LIFTLOCK_HOME", "LIFTLOCK_PORT", "LIFTLOCK_MLFLOW_PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    yield lambda *args: CliRunner().invoke(main, ["--home", str(tmp_path / "home"), *args])
+    return lambda *args: CliRunner().invoke(main, ["--home", str(tmp_path / "home"), *args])
 
 
 def test_every_verb_of_the_reference_is_there_with_examples() -> None:

@@ -1,4 +1,4 @@
-"""Background processes: known by pid and start time, ready before use, ended with their children."""
+"""Background processes: known by pid and start time, ready before use, ended with children."""
 
 from __future__ import annotations
 

@@ -160,6 +160,21 @@ def test_version_already_in_charge_is_left_alone() -> None:
     assert plane.shares == {1: 100}
 
 
+def test_plan_of_before_a_reboot_does_not_hold_up_a_promotion() -> None:
+    plane = FakePlane(shares={1: 100})
+    result = switch(plane).to(version(2), nothing)
+    assert plane.shares == {2: 100}
+    assert result.replaced is None
+
+
+def test_failed_promotion_after_a_reboot_leaves_no_plan_that_cannot_be() -> None:
+    plane = FakePlane(shares={1: 100}, faulty={2})
+    with pytest.raises(RolloutReverted):
+        switch(plane).to(version(2), nothing)
+    assert plane.shares == {}
+    assert plane.running() == ()
+
+
 def test_leftover_of_an_interrupted_rollout_is_retired() -> None:
     plane = serving(1)
     plane.deployed[7] = version(7)

@@ -1,5 +1,9 @@
 """Engine settings: bounds, plain form, and the keyword arguments vLLM gets."""
 
+from __future__ import annotations
+
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,3 +45,21 @@ def test_the_plain_form_has_every_field() -> None:
 def test_values_out_of_bounds_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EngineSettings(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"max_position_embeddings": 256}, 256),
+        ({"max_position_embeddings": 131_072}, 512),
+        ({"max_position_embeddings": None}, 512),
+        (None, 512),
+    ],
+)
+def test_context_is_the_setting_or_the_models_if_that_is_shorter(
+    tmp_path: Path, config: dict[str, object] | None, expected: int
+) -> None:
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    kwargs = EngineSettings(max_model_len_tokens=512).engine_kwargs(str(tmp_path))
+    assert kwargs["max_model_len"] == expected
