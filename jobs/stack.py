@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jobs.daemon import Daemon
 from jobs.errors import StackError
@@ -97,23 +98,31 @@ class Stack:
 
     def edge_url(self) -> str:
         """The endpoint's base URL, with the edge started if it is not running."""
+        address = self.ray_address()
         facts = self.edge.facts()
+        if facts is not None and facts["ray_address"] != address:
+            self.note("the cluster has moved; starting the edge again")
+            self.edge.stop()
+            facts = None
         if facts is None:
-            host, port = self.settings.endpoint_host, self.settings.endpoint_port
-            _require_free(host, port, "the endpoint", "LIFTLOCK_PORT or --port")
-            facts = {"host": host, "port": port}
-            address = self.ray_address()
-            self.note(f"starting the edge on http://{host}:{port}")
-            self.edge.start(
-                [
-                    sys.executable, "-m", "serving.edge", "--home", str(self.settings.home),
-                    "--ray-address", address, "--listen-host", host, "--port", str(port),
-                ],
-                env={}, facts=facts, cwd=ROOT,
-            )  # fmt: skip
+            facts = self._start_edge(address)
         url = f"http://{facts['host']}:{facts['port']}"
         self.edge.wait(lambda: _answers(f"{url}/edge/healthz"), timeout_s=START_TIMEOUT_S)
         return url
+
+    def _start_edge(self, ray_address: str) -> dict[str, Any]:
+        host, port = self.settings.endpoint_host, self.settings.endpoint_port
+        _require_free(host, port, "the endpoint", "LIFTLOCK_PORT or --port")
+        facts = {"host": host, "port": port, "ray_address": ray_address}
+        self.note(f"starting the edge on http://{host}:{port}")
+        self.edge.start(
+            [
+                sys.executable, "-m", "serving.edge", "--home", str(self.settings.home),
+                "--ray-address", ray_address, "--listen-host", host, "--port", str(port),
+            ],
+            env={}, facts=facts, cwd=ROOT,
+        )  # fmt: skip
+        return facts
 
     def down(self) -> list[str]:
         """Stops every part that runs, the endpoint first; returns their names."""

@@ -8,7 +8,6 @@ Tensor values are not read; headers are, by the safetensors library itself.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import CheckpointInvalid
-from registry.manifest import FileEntry, Generation, Manifest, Prompt
+from registry.manifest import FileEntry, Manifest
+from registry.prompt_file import read_json, read_prompt
 from registry.scheme import QuantScheme, read_scheme
 
 PICKLE_SUFFIXES = frozenset(
@@ -28,7 +28,6 @@ MANIFEST_FILE = "liftlock-manifest.json"
 MLMODEL_FILE = "MLmodel"
 # What registering adds beside the files; a downloaded version is the same checkpoint again.
 BOOKKEEPING = frozenset({MANIFEST_FILE, MLMODEL_FILE, "registered_model_meta"})
-PROMPT_FILE = "prompt.json"
 HASH_CHUNK_BYTES = 1 << 20
 
 
@@ -80,11 +79,11 @@ def inspect(directory: Path, *, prompt_file: Path | None = None) -> Checkpoint:
     """
     paths = list(_files(directory))
     _refuse_pickles(directory, paths)
-    config = _read_json(directory / "config.json", "the model configuration")
+    config = read_json(directory / "config.json", "the model configuration")
     architecture = _architecture(config)
     _require_tokenizer(directory)
     tensors = _tensors(directory)
-    prompt, generation = _prompt(directory, prompt_file)
+    prompt, generation = read_prompt(directory, prompt_file)
     scheme = read_scheme(config, tensors)
     entries = tuple(_entry(directory, path) for path in paths)
     weights = {k: t for k, t in tensors.items() if not k.endswith(("_scale", "_zero_point"))}
@@ -136,20 +135,6 @@ def _refuse_pickles(directory: Path, paths: list[Path]) -> None:
             "safetensors weights are accepted: load the model once where you trust it, "
             "`model.save_pretrained(dir, safe_serialization=True)`, and leave these files out"
         )
-
-
-def _read_json(path: Path, what: str) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as exc:
-        raise CheckpointInvalid(f"{path} ({what}) is missing from the checkpoint") from exc
-    except (OSError, ValueError) as exc:
-        raise CheckpointInvalid(f"{path} ({what}) cannot be read as JSON: {exc}") from exc
-    if not isinstance(value, dict):
-        raise CheckpointInvalid(
-            f"{path} ({what}) must be a JSON object, is a {type(value).__name__}"
-        )
-    return value
 
 
 def _architecture(config: Mapping[str, Any]) -> str:
@@ -215,7 +200,7 @@ def _header(shard: Path) -> dict[str, TensorInfo]:
 
 
 def _check_index(index: Path, tensors: Mapping[str, TensorInfo]) -> None:
-    weight_map = _read_json(index, "the shard index").get("weight_map")
+    weight_map = read_json(index, "the shard index").get("weight_map")
     if not isinstance(weight_map, dict):
         raise CheckpointInvalid(f"{index} has no weight_map")
     missing = sorted(set(weight_map) - set(tensors))
@@ -232,55 +217,6 @@ def _check_index(index: Path, tensors: Mapping[str, TensorInfo]) -> None:
                 f"{f' and {len(names) - 3} more' if len(names) > 3 else ''}; "
                 "the shards and the index are not of one checkpoint"
             )
-
-
-def _prompt(directory: Path, prompt_file: Path | None) -> tuple[Prompt, Generation]:
-    own = directory / PROMPT_FILE
-    if own.is_file() and prompt_file is not None and prompt_file.resolve() != own.resolve():
-        raise CheckpointInvalid(
-            f"{own} and {prompt_file} both give a prompt template; the checkpoint's own is part of "
-            "its digest, so drop the option or make a checkpoint with another template"
-        )
-    source = own if own.is_file() else prompt_file
-    if source is None:
-        raise CheckpointInvalid(
-            f"{own} is missing: evaluation and serving need the prompt template and generation "
-            'settings, such as {"template": "Correct: {text}\\nFixed:", "max_tokens": 64, '
-            '"stop": ["\\n"]}; add the file or give one with --prompt'
-        )
-    raw = _read_json(source, "prompt template and generation settings")
-    return parse_prompt(raw, str(source))
-
-
-def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generation]:
-    """Reads `prompt.json`: template and max_tokens are required, the rest has defaults.
-
-    Raises:
-        CheckpointInvalid: a key is unknown, missing, of the wrong type or out of range.
-    """
-    known = {"template", "max_tokens", "stop", "temperature", "top_p", "seed"}
-    unknown = sorted(set(raw) - known)
-    if unknown:
-        raise CheckpointInvalid(f"{source}: unknown keys {unknown}; known are {sorted(known)}")
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "template": str, "max_tokens": int, "stop": list, "temperature": (int, float),
-        "top_p": (int, float), "seed": (int, type(None)),
-    }  # fmt: skip
-    for key, value in raw.items():
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise CheckpointInvalid(f"{source}: {key} has the wrong type: {value!r}")
-    absent = [key for key in ("template", "max_tokens") if key not in raw]
-    if absent:
-        raise CheckpointInvalid(f"{source}: {', '.join(absent)} missing")
-    stop = raw.get("stop", [])
-    if not all(isinstance(s, str) and s for s in stop):
-        raise CheckpointInvalid(f"{source}: stop must be a list of non-empty strings, is {stop!r}")
-    settings = {k: raw[k] for k in ("temperature", "top_p", "seed") if k in raw}
-    try:
-        generation = Generation(max_tokens=raw["max_tokens"], stop=tuple(stop), **settings)
-        return Prompt(template=raw["template"]), generation
-    except ValueError as exc:
-        raise CheckpointInvalid(f"{source}: {exc}") from exc
 
 
 def _entry(directory: Path, path: Path) -> FileEntry:

@@ -25,6 +25,11 @@ class FileEntry:
     size_bytes: int
     sha256: str
 
+    def __post_init__(self) -> None:
+        parts = self.path.split("/")
+        if not self.path or "\\" in self.path or any(p in ("", ".", "..") for p in parts):
+            raise ValueError(f"manifest path {self.path!r} does not stay in the checkpoint")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:

@@ -174,7 +174,9 @@ class ReplicaDirectory:
             if self._actor is None:
                 self._actor = await asyncio.to_thread(ensure)
             reference = getattr(self._actor, method).remote(*args)
-            return await asyncio.wait_for(reference, self._timeout_s)
+            # Not wait_for: Python 3.11's can swallow a cancellation.
+            async with asyncio.timeout(self._timeout_s):
+                return await reference
         except (RayError, TimeoutError, ValueError) as exc:
             self._actor = None
             raise DirectoryUnavailable(

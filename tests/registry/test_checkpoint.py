@@ -200,6 +200,15 @@ def test_edited_manifest_is_refused(tmp_path: Path) -> None:
         Manifest.from_json(json.dumps(edited))
 
 
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "", "a//b", "./a", "a\\\\b"])
+def test_manifest_path_out_of_the_directory_is_refused(tmp_path: Path, path: str) -> None:
+    manifest = checkpoint.inspect(checkpoints.make(tmp_path / "ck")).manifest
+    edited = json.loads(manifest.to_json())
+    edited["files"][0]["path"] = path
+    with pytest.raises(ValueError, match="does not stay in the checkpoint"):
+        Manifest.from_json(json.dumps(edited))
+
+
 def test_digest_does_not_depend_on_file_order(tmp_path: Path) -> None:
     manifest = checkpoint.inspect(checkpoints.make(tmp_path / "ck")).manifest
     turned = dataclasses.replace(manifest, files=tuple(reversed(manifest.files)))

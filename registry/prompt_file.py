@@ -1,0 +1,82 @@
+"""Reads `prompt.json`: how a checkpoint wants to be asked, and with which generation settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.errors import CheckpointInvalid
+from registry.manifest import Generation, Prompt
+
+PROMPT_FILE = "prompt.json"
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """A JSON object from a file of a checkpoint; CheckpointInvalid names the file and the fault."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as exc:
+        raise CheckpointInvalid(f"{path} ({what}) is missing from the checkpoint") from exc
+    except (OSError, ValueError) as exc:
+        raise CheckpointInvalid(f"{path} ({what}) cannot be read as JSON: {exc}") from exc
+    if not isinstance(value, dict):
+        raise CheckpointInvalid(
+            f"{path} ({what}) must be a JSON object, is a {type(value).__name__}"
+        )
+    return value
+
+
+def read_prompt(directory: Path, prompt_file: Path | None) -> tuple[Prompt, Generation]:
+    """The checkpoint's own `prompt.json`, or the file given for a checkpoint without one.
+
+    Raises:
+        CheckpointInvalid: neither or both are there, or the file is not as it must be.
+    """
+    own = directory / PROMPT_FILE
+    if own.is_file() and prompt_file is not None and prompt_file.resolve() != own.resolve():
+        raise CheckpointInvalid(
+            f"{own} and {prompt_file} both give a prompt template; the checkpoint's own is part of "
+            "its digest, so drop the option or make a checkpoint with another template"
+        )
+    source = own if own.is_file() else prompt_file
+    if source is None:
+        raise CheckpointInvalid(
+            f"{own} is missing: evaluation and serving need the prompt template and generation "
+            'settings, such as {"template": "Correct: {text}\\nFixed:", "max_tokens": 64, '
+            '"stop": ["\\n"]}; add the file or give one with --prompt'
+        )
+    raw = read_json(source, "prompt template and generation settings")
+    return parse_prompt(raw, str(source))
+
+
+def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generation]:
+    """Reads `prompt.json`: template and max_tokens are required, the rest has defaults.
+
+    Raises:
+        CheckpointInvalid: a key is unknown, missing, of the wrong type or out of range.
+    """
+    known = {"template", "max_tokens", "stop", "temperature", "top_p", "seed"}
+    unknown = sorted(set(raw) - known)
+    if unknown:
+        raise CheckpointInvalid(f"{source}: unknown keys {unknown}; known are {sorted(known)}")
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "template": str, "max_tokens": int, "stop": list, "temperature": (int, float),
+        "top_p": (int, float), "seed": (int, type(None)),
+    }  # fmt: skip
+    for key, value in raw.items():
+        if not isinstance(value, kinds[key]) or isinstance(value, bool):
+            raise CheckpointInvalid(f"{source}: {key} has the wrong type: {value!r}")
+    absent = [key for key in ("template", "max_tokens") if key not in raw]
+    if absent:
+        raise CheckpointInvalid(f"{source}: {', '.join(absent)} missing")
+    stop = raw.get("stop", [])
+    if not all(isinstance(s, str) and s for s in stop):
+        raise CheckpointInvalid(f"{source}: stop must be a list of non-empty strings, is {stop!r}")
+    settings = {k: raw[k] for k in ("temperature", "top_p", "seed") if k in raw}
+    try:
+        generation = Generation(max_tokens=raw["max_tokens"], stop=tuple(stop), **settings)
+        return Prompt(template=raw["template"]), generation
+    except ValueError as exc:
+        raise CheckpointInvalid(f"{source}: {exc}") from exc
