@@ -100,7 +100,7 @@ class Stack:
         """The endpoint's base URL, with the edge started if it is not running."""
         address = self.ray_address()
         facts = self.edge.facts()
-        if facts is not None and facts["ray_address"] != address:
+        if facts is not None and facts.get("ray_address") != address:
             self.note("the cluster has moved; starting the edge again")
             self.edge.stop()
             facts = None
