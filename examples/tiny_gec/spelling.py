@@ -15,7 +15,7 @@ from types import MappingProxyType
 from examples.tiny_gec import lexicon
 
 MIN_LENGTH = 4  # shorter words have too little left to be recognized by
-SLIPS_PER_WORD = 4
+SLIPS_PER_WORD = 3
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOWELS = "aeiou"
 

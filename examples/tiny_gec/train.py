@@ -32,7 +32,7 @@ class Schedule:
 
     steps: int = 1_200
     batch_sentences: int = 64
-    matrix_learning_rate: float = 0.02  # Muon, inside the layers
+    matrix_learning_rate: float = 0.015  # Muon, inside the layers
     other_learning_rate: float = 4e-3  # AdamW, embeddings and norms
     warmup_steps: int = 60
     weight_decay: float = 0.05

@@ -20,11 +20,11 @@ CLEAN_SHARE = 0.30
 TWO_ERRORS_SHARE = 0.30  # of the sentences that have errors
 # How often each kind of error is drawn. Spelling is the only one to be learned word by word.
 LABEL_WEIGHTS = {
-    Label.DETERMINER: 1.0,
-    Label.NOUN_NUMBER: 1.2,
-    Label.AGREEMENT: 0.8,
-    Label.VERB_FORM: 0.7,
-    Label.SPELLING: 2.0,
+    Label.DETERMINER: 0.8,
+    Label.NOUN_NUMBER: 1.0,
+    Label.AGREEMENT: 1.0,
+    Label.VERB_FORM: 0.6,
+    Label.SPELLING: 3.0,
 }
 
 

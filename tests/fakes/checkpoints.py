@@ -40,3 +40,32 @@ def write_safetensors(path: Path, header: Mapping[str, Any], data: bytes) -> Non
     """A safetensors file with a header of one's own, truthful or not."""
     encoded = json.dumps(header).encode()
     path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + data)
+
+
+def make_fp8(directory: Path, *, attention: bool = True) -> Path:
+    """A checkpoint that is FP8 already, per channel with dynamic token activations."""
+    layers = ["model.layers.0.mlp.up_proj"] + ["model.layers.0.self_attn.q_proj"] * attention
+    header: dict[str, Any] = {}
+    at = 0
+    for layer in layers:
+        for name, dtype, shape, size in (
+            (f"{layer}.weight", "F8_E4M3", [4, 4], 16),
+            (f"{layer}.weight_scale", "F32", [4, 1], 16),
+        ):
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+            at += size
+    group = {
+        "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "dynamic": False},
+        "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
+    }
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"group_0": group},
+            "ignore": ["lm_head"],
+        },
+    }
+    make(directory, config=config)
+    write_safetensors(directory / "model.safetensors", header, b"\x38" * at)
+    return directory

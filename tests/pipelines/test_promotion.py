@@ -20,7 +20,7 @@ from evals.outcome import Outcome, Outcomes
 from pipelines import config as configs
 from pipelines import rollback, worker
 from pipelines.config import PromotionConfig
-from pipelines.errors import StageFailed
+from pipelines.errors import ConfigInvalid, StageFailed
 from pipelines.place import Place
 from pipelines.promotion import Ending, Promotion, Request, promote
 from registry import checkpoint
@@ -244,6 +244,29 @@ def test_failed_rollout_leaves_no_entry(world: World) -> None:
         world.promote(2, **FAST)
     assert len(world.record.ledger.entries("grammar")) == 1
     assert world.plane.shares == {1: 100}
+
+
+def test_quantized_checkpoint_is_taken_as_it_is_and_its_parent_named(world: World) -> None:
+    world.promote(1, **FAST)
+    directory = checkpoints.make_fp8(world.folder / "fp8")
+    request = dataclasses.replace(
+        world.request(1, recipe={"enabled": True}, **FAST),
+        checkpoint=checkpoint.inspect(directory),
+        parent=1,
+    )
+    world.wrong[request.checkpoint.digest] = 0
+    done = promote(request, world.place)
+    assert done.ending is Ending.PROMOTED
+    assert "quantize" not in world.progress.reused
+    assert any("fp8-channel-attn already" in note for note in world.progress.notes)
+    assert (done.version.parent, done.version.scheme) == (1, "fp8-channel-attn")
+
+
+def test_unknown_parent_is_refused_before_anything_is_registered(world: World) -> None:
+    request = dataclasses.replace(world.request(1, **FAST), parent=7)
+    with pytest.raises(ConfigInvalid, match="parent version 7"):
+        promote(request, world.place)
+    assert world.record.versions.find("grammar", request.checkpoint.digest) is None
 
 
 def test_rollback_goes_to_what_served_before_and_is_entered(world: World) -> None:
