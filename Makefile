@@ -1,33 +1,38 @@
 # make setup | demo | test | test-all | check
 VENV ?= .venv
 PY := $(VENV)/bin/python
-STAMP := $(VENV)/.ready
+FLAVOR ?= cpu
+STAMP := $(VENV)/.ready-$(FLAVOR)
 
 .PHONY: setup demo test test-all check format clean
-setup: $(STAMP)
+# Asked for by name it always runs, and mends what has drifted; the others need it done once.
+setup:
+	@FLAVOR=$(FLAVOR) bash scripts/setup.sh $(VENV)
 
-$(STAMP): requirements/cpu.lock pyproject.toml scripts/setup.sh
-	@bash scripts/setup.sh $(VENV)
+$(STAMP): $(wildcard requirements/*) pyproject.toml scripts/setup.sh
+	@FLAVOR=$(FLAVOR) bash scripts/setup.sh $(VENV)
 
-demo: setup
+demo: $(STAMP)
 	@$(PY) -m jobs demo
 
-test: setup
+test: $(STAMP)
 	@$(PY) -m pytest -m "not slow"
 
-test-all: setup
+test-all: $(STAMP)
 	@$(PY) -m pytest
 
-check: setup
+check: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 
-format: setup
+format: $(STAMP)
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
+# Leaves .liftlock alone: it holds the record.
 clean:
-	rm -rf $(VENV) .liftlock
+	@if [ -x $(VENV)/bin/liftlock ]; then $(VENV)/bin/liftlock serve --stop; fi
+	rm -rf $(VENV)

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from pipelines import config as configs
 from pipelines import records, rollback
 from pipelines.place import Place
 from pipelines.switch import Switch
-from registry import cache, checkpoint
+from registry import cache, checkpoint, ledger
 from registry.ledger import Kind
 from registry.mlflow_store import connect
 from registry.model import ModelVersion
@@ -47,10 +48,10 @@ MODEL = "grammar"
 class World:
     """A running stack with stand-in engines, and two small checkpoints registered."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.settings = Settings(home=home, mlflow_port=free_port(), endpoint_port=free_port())
-        self.stack = Stack(settings=self.settings, note=print)
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.settings = stack.settings
+        self.home = stack.settings.home
         self.record = connect(self.stack.tracking_uri())
         self.address = self.stack.ray_address()
         self.url = self.stack.edge_url()
@@ -91,21 +92,29 @@ class World:
 
     def promote(self, version: ModelVersion) -> None:
         """The rollout and the record of a promotion, as `liftlock promote` does them."""
+        entries = self.record.ledger.entries(MODEL)
+        now = ledger.champion(entries)
+        run = self.record.evidence.open(MODEL, "benchmark", {}, None)
         change = records.Change(
             kind=Kind.PROMOTE,
             policy_digest=self.config.digest,
-            evidence_run=self.record.evidence.open(MODEL, "benchmark", {}, None),
+            evidence_run=run,
             actor="benchmark",
             reason="benchmark",
             at=placing.now(),
+            entries_seen=len(entries),
+            in_charge=now.version if now else None,
         )
         Switch(self.plane(), self.config.rollout, note=print).to(
-            version, lambda _: records.commit(self.record, version, change)
+            version,
+            lambda _: records.commit(self.record, version, change, print),
+            in_charge=change.in_charge,
         )
 
     def rollback(self) -> None:
         """`liftlock rollback`."""
-        rollback.rollback(self.config, self.place, to=None, reason="benchmark")
+        target = rollback.target_of(self.record, MODEL, None)
+        rollback.rollback(target, self.config, self.place, reason="benchmark")
 
 
 @contextlib.contextmanager
@@ -130,10 +139,14 @@ def load(url: str, concurrency: int, folder: Path) -> Iterator[dict[str, Any]]:
 def measure(requests: int, concurrency: int) -> dict[str, Any]:
     """Promotes and rolls back under load until enough requests were sent."""
     home = Path(tempfile.mkdtemp(prefix="liftlock-bench-"))
-    totals: dict[str, Any] = {"requests": 0, "failed": 0, "failures": {}, "changes": 0}
-    world = None
+    totals: dict[str, Any] = {
+        "requests": 0, "failed": 0, "failures": {}, "by_version": {}, "changes": 0,
+        "p50_ms_by_round": [], "p99_ms_by_round": [],
+    }  # fmt: skip
+    settings = Settings(home=home, mlflow_port=free_port(), endpoint_port=free_port())
+    stack = Stack(settings=settings, note=print)
     try:
-        world = World(home)
+        world = World(stack)
         first, second = world.register(1), world.register(2)
         world.promote(first)
         while totals["requests"] < requests:
@@ -144,8 +157,7 @@ def measure(requests: int, concurrency: int) -> dict[str, Any]:
             _add(totals, report)
             print(f"{totals['requests']} requests, {totals['failed']} failed", flush=True)
     finally:
-        if world is not None:
-            world.stack.down()
+        stack.down()
         shutil.rmtree(home, ignore_errors=True)
     return totals
 
@@ -153,10 +165,11 @@ def measure(requests: int, concurrency: int) -> dict[str, Any]:
 def _add(totals: dict[str, Any], report: dict[str, Any]) -> None:
     totals["requests"] += report["requests"]
     totals["failed"] += report["failed"]
-    totals["failures"].update(report["failures"])
     totals["changes"] += 2  # one promotion, one rollback
-    totals["p50_ms"], totals["p99_ms"] = report["p50_ms"], report["p99_ms"]
-    totals["by_version"] = report["by_version"]
+    for name in ("failures", "by_version"):
+        totals[name] = dict(Counter(totals[name]) + Counter(report[name]))
+    for name in ("p50_ms", "p99_ms"):
+        totals[f"{name}_by_round"].append(report[name])
 
 
 def main() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from jobs import promoting
+from jobs import placing, promoting
 from jobs.cli_options import load_config
-from jobs.errors import JobError, UsageError
+from jobs.errors import UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
@@ -37,18 +39,19 @@ def _demo(settings: Settings) -> None:
     request = Request(
         checkpoint=checkpoint.inspect(CHECKPOINT), config=config, config_folder=folder
     )
-    if promoting.run(settings, request, as_json=False) is not Exit.DONE:
-        raise JobError("the demo checkpoint was refused; the report in MLflow says why")
-    _ask(settings)
+    code = promoting.run(settings, request, as_json=False)
+    if code is not Exit.DONE:
+        sys.exit(code)
+    _ask(placing.endpoint_url(settings))
 
 
-def _ask(settings: Settings) -> None:
+def _ask(url: str) -> None:
     from serving.client import Client
 
-    with Client(settings.endpoint_url) as client:
+    with Client(url) as client:
         correction = client.correct(TEXT)
     click.echo("")
     click.echo(f"asked:    {TEXT}")
     click.echo(f"answered: {correction}")
     click.echo("")
-    click.echo(f"endpoint  {settings.endpoint_url}   (stop everything: liftlock serve --stop)")
+    click.echo(f"endpoint  {url}   (stop everything: liftlock serve --stop)")

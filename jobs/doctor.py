@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,8 +20,9 @@ import psutil
 
 from jobs.cli_options import json_option
 from jobs.exits import Exit
+from jobs.guard import guarded
 from jobs.settings import Settings
-from jobs.stack import ROOT, Stack
+from jobs.stack import ROOT, Stack, listens
 
 GIB = 1 << 30
 WANTED_MEMORY_GIB = 6
@@ -63,7 +63,8 @@ def doctor(settings: Settings, as_json: bool) -> None:
 
     Exits 0 if a promotion can run here, 1 if something must be mended first.
     """
-    checks = list(examine(settings))
+    checks: list[Check] = []
+    guarded(lambda: checks.extend(examine(settings)))
     if as_json:
         rows = [{"name": c.name, "mark": str(c.mark), "text": c.text} for c in checks]
         click.echo(json.dumps(rows, indent=2))
@@ -97,6 +98,8 @@ def _python() -> Check:
 
 def _locked_versions(lock: Path) -> Check:
     name = "packages"
+    if _installed("vllm") is not None:
+        return Check(name=name, mark=Mark.OK, text="CUDA flavor, not compared with the CPU lock")
     if not lock.is_file():
         return Check(name=name, mark=Mark.WARN, text=f"{lock} not found, versions not compared")
     wanted = dict(line.split("==", 1) for line in lock.read_text().splitlines() if "==" in line)
@@ -195,14 +198,8 @@ def _ports(settings: Settings) -> Iterator[Check]:
         name = f"port {port}"
         if daemon.facts() is not None:
             yield Check(name=name, mark=Mark.OK, text=f"held by our own {daemon.name}")
-        elif _listens(port):
+        elif listens("127.0.0.1", port):
             text = f"taken by another program; stop it or choose another with {knob}"
             yield Check(name=name, mark=Mark.BAD, text=text)
         else:
             yield Check(name=name, mark=Mark.OK, text=f"free for {daemon.name}")
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

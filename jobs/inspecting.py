@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from jobs import placing
-from jobs.cli_options import json_option
+from jobs.cli_options import checked_model, json_option
 from jobs.errors import StackError
 from jobs.guard import guarded
 from jobs.settings import Settings
 from registry import ledger
 from registry.errors import RegistryError
-from registry.model import check_model_name, short
+from registry.model import short
 from registry.store import Record
 
 
@@ -33,7 +33,7 @@ def status(settings: Settings, model: str, as_json: bool) -> None:
     """
 
     def show() -> None:
-        found = look(settings, _checked(model))
+        found = look(settings, checked_model(model))
         click.echo(json.dumps(found, indent=2) if as_json else as_text(found))
 
     guarded(show)
@@ -53,7 +53,7 @@ def history(settings: Settings, model: str, as_json: bool) -> None:
     """
 
     def show() -> None:
-        for entry in _record(settings).ledger.entries(_checked(model)):
+        for entry in _record(settings).ledger.entries(checked_model(model)):
             if as_json:
                 click.echo(entry.to_json())
             else:
@@ -67,7 +67,7 @@ def history(settings: Settings, model: str, as_json: bool) -> None:
 
 def look(settings: Settings, model: str) -> dict[str, Any]:
     """Everything that status shows, as plain data; what cannot be read says why."""
-    found: dict[str, Any] = {"model": model, "endpoint": settings.endpoint_url}
+    found: dict[str, Any] = {"model": model, "endpoint": placing.endpoint_url(settings)}
     try:
         record = _record(settings)
         entries = record.ledger.entries(model)
@@ -120,7 +120,23 @@ def as_text(found: dict[str, Any]) -> str:
         ]
         before = found["previous"]
         lines.append(f"previous  version {before['version']}" if before else "previous  none")
-    return "\n".join([*lines, *_edge_lines(found["edge"])])
+    return "\n".join([*lines, *_edge_lines(found["edge"]), *_disagreement(found)])
+
+
+def _disagreement(found: dict[str, Any]) -> list[str]:
+    """What an interrupted rollout can leave: traffic that the ledger knows nothing of."""
+    now, edge = found.get("champion"), found["edge"]
+    if now is None or edge is None:
+        return []
+    others = [
+        v["version"] for v in edge["versions"] if v["weight"] and v["version"] != now["version"]
+    ]
+    if not others:
+        return []
+    return [
+        f"problem   version {others[0]} has traffic, the ledger says version {now['version']}; "
+        f"`liftlock serve {found['model']}` puts it right"
+    ]
 
 
 def _edge_lines(edge: dict[str, Any] | None) -> list[str]:
@@ -150,12 +166,3 @@ def _record(settings: Settings) -> Record:
             "one, or give --tracking-uri"
         )
     return placing.connect_to(uri)
-
-
-def _checked(model: str) -> str:
-    from jobs.errors import UsageError
-
-    try:
-        return check_model_name(model)
-    except ValueError as exc:
-        raise UsageError(str(exc)) from exc

@@ -35,6 +35,12 @@ def existing_tracking_uri(settings: Settings) -> str | None:
     return f"http://127.0.0.1:{facts['port']}" if facts is not None else None
 
 
+def endpoint_url(settings: Settings) -> str:
+    """Where callers reach the endpoint: a running edge keeps the port it was started with."""
+    facts = Stack(settings=settings, note=lambda text: None).edge.facts()
+    return f"http://{facts['host']}:{facts['port']}" if facts else settings.endpoint_url
+
+
 def place(settings: Settings, config: PromotionConfig, record: Record, progress: Progress) -> Place:
     """Everything outside the promotion itself."""
     return Place(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
@@ -27,14 +26,14 @@ class Terminal:
         """A stage begins."""
         self._stage = name
         if self._console.is_terminal:
-            self._live(f"[bold]{name}[/bold]")
+            self._live(f"[bold]{escape(name)}[/bold]")
         else:
             self._line(f"{name} …")
 
     def note(self, text: str) -> None:
         """Something happened inside the current stage."""
         if self._console.is_terminal and self._status is not None:
-            self._status.update(f"[bold]{self._stage}[/bold] {text}")
+            self._status.update(f"[bold]{escape(self._stage)}[/bold] {escape(text)}")
         else:
             self._line(f"  {text}")
 
@@ -60,24 +59,6 @@ class Terminal:
         self._console.print(f"[{elapsed:6.1f} s] {text}", markup=False, soft_wrap=True)
 
 
-class Closes(Protocol):
-    """What can end a live line."""
-
-    def close(self) -> None:
-        """Ends it."""
-        ...
-
-
-class Closing(AbstractContextManager[None]):
-    """Ends a live line whatever happens, so that an error is printed on a clean one."""
-
-    def __init__(self, terminal: Closes) -> None:
-        self._terminal = terminal
-
-    def __exit__(self, *exc: object) -> None:
-        self._terminal.close()
-
-
 def stage_table(times: Sequence[StageTime]) -> Table:
     """Stage, seconds and what came of it."""
     table = Table(title="stages", title_justify="left")
@@ -86,6 +67,6 @@ def stage_table(times: Sequence[StageTime]) -> Table:
     table.add_column("result", overflow="fold")
     for row in times:
         seconds = "reused" if row.reused else f"{row.seconds:.1f}"
-        table.add_row(row.stage, seconds, row.summary)
+        table.add_row(escape(row.stage), seconds, escape(row.summary))
     table.add_row("total", f"{sum(t.seconds for t in times):.1f}", "")
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -90,7 +91,7 @@ def run(settings: Settings, request: Any, *, as_json: bool) -> Exit:
     from pipelines.promotion import promote as promote_now
 
     terminal = progress.Terminal()
-    with progress.Closing(terminal):
+    with contextlib.closing(terminal):
         record = placing.open_record(settings, terminal.note)
         place = placing.place(settings, request.config, record, terminal)
         promotion = promote_now(request, place)
@@ -113,7 +114,7 @@ def summary(promotion: Any, settings: Settings) -> dict[str, Any]:
         "reasons": [r.reason for r in verdict.results if str(r.status) != "pass"],
         "run_id": promotion.run_id,
         "run_url": promotion.run_url,
-        "endpoint": settings.endpoint_url,
+        "endpoint": placing.endpoint_url(settings),
         "stages": [
             {"stage": t.stage, "seconds": round(t.seconds, 2), "reused": t.reused}
             for t in promotion.times
@@ -132,9 +133,10 @@ def _print_promotion(promotion: Any, settings: Settings) -> None:
         if str(result.status) != "pass":
             console.print(f"  {result.name}: {result.reason}", markup=False, soft_wrap=True)
     name = f"{promotion.version.model} version {promotion.version.version}"
+    url = placing.endpoint_url(settings)
     told = {
-        "promoted": f"{name} serves at {settings.endpoint_url}",
-        "already champion": f"{name} is champion already and serves at {settings.endpoint_url}",
+        "promoted": f"{name} serves at {url}",
+        "already champion": f"{name} is champion already and serves at {url}",
         "refused": f"{name} was refused; what served before still does",
     }
     console.print(told[str(promotion.ending)], markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from jobs import placing, progress
-from jobs.cli_options import config_option, json_option, load_config
+from jobs.cli_options import checked_model, config_option, json_option, settings_for
 from jobs.guard import guarded
 from jobs.settings import Settings
 
@@ -47,15 +48,16 @@ def _rollback(
 ) -> None:
     from pipelines import rollback as rollbacks
 
-    config, _ = load_config(config_file, model)
     terminal = progress.Terminal()
-    with progress.Closing(terminal):
+    with contextlib.closing(terminal):
         record = placing.open_record(settings, terminal.note)
+        target = rollbacks.target_of(record, checked_model(model), to)
+        config = settings_for(record, model, target, config_file)
         place = placing.place(settings, config, record, terminal)
-        restored = rollbacks.rollback(config, place, to=to, reason=reason)
+        restored = rollbacks.rollback(target, config, place, reason=reason)
     version = restored.entry.version
     if as_json:
         found = {"model": model, "version": version, "replaced": restored.switched.replaced}
         click.echo(json.dumps(found, indent=2))
     else:
-        click.echo(f"{model} version {version} serves again at {settings.endpoint_url}")
+        click.echo(f"{model} version {version} serves again at {placing.endpoint_url(settings)}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
 
 from jobs import placing, progress
-from jobs.cli_options import config_option, load_config
+from jobs.cli_options import checked_model, config_option, settings_for
 from jobs.guard import guarded
 from jobs.settings import Settings
 from jobs.stack import Stack
@@ -32,13 +33,14 @@ def serve(settings: Settings, model: str, config_file: Path | None, stop: bool) 
 def _serve(settings: Settings, model: str, config_file: Path | None) -> None:
     from pipelines import rollback
 
-    config, _ = load_config(config_file, model)
     terminal = progress.Terminal()
-    with progress.Closing(terminal):
+    with contextlib.closing(terminal):
         record = placing.open_record(settings, terminal.note)
+        entry = rollback.champion_of(record, checked_model(model))
+        config = settings_for(record, model, entry, config_file)
         place = placing.place(settings, config, record, terminal)
-        restored = rollback.restore(config, place)
-    click.echo(f"{model} version {restored.entry.version} serves at {settings.endpoint_url}")
+        rollback.restore(entry, config, place)
+    click.echo(f"{model} version {entry.version} serves at {placing.endpoint_url(settings)}")
     click.echo(f"MLflow: {record.address}")
 
 

@@ -66,13 +66,13 @@ def resolve(
     Raises:
         UsageError: a port is not a number or out of range.
     """
-    chosen = home or Path(env.get("LIFTLOCK_HOME", ".liftlock"))
+    chosen = home or Path(env.get("LIFTLOCK_HOME") or ".liftlock")
     return Settings(
         home=chosen.expanduser().resolve(),
         tracking_uri=tracking_uri or env.get("MLFLOW_TRACKING_URI") or None,
         mlflow_port=_port(env, "LIFTLOCK_MLFLOW_PORT", 5000),
         ray_address=env.get("LIFTLOCK_RAY_ADDRESS") or None,
-        endpoint_port=endpoint_port or _port(env, "LIFTLOCK_PORT", 8000),
+        endpoint_port=_port(env, "LIFTLOCK_PORT", 8000) if endpoint_port is None else endpoint_port,
     )
 
 

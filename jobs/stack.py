@@ -7,13 +7,17 @@ LIFTLOCK_RAY_ADDRESS, and only the edge (or nothing) is local.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
+import shutil
 import socket
+import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,9 @@ from typing import Any
 from jobs.daemon import Daemon
 from jobs.errors import StackError
 from jobs.settings import Settings
+from pipelines.worker import OFFLINE_ENV
+from serving.edge.home import EdgeHome
+from serving.edge.process import stop_left_over
 
 ROOT = Path(__file__).resolve().parent.parent
 # Logical CPUs of the local node. Replicas reserve 1 each and mostly wait; the old and the new
@@ -56,6 +63,11 @@ class Stack:
         """The tracking server's address, started if it is ours and not running."""
         if self.settings.tracking_uri is not None:
             return self.settings.tracking_uri
+        _reach_loopback_directly()
+        with self._one_starter():
+            return self._local_mlflow()
+
+    def _local_mlflow(self) -> str:
         facts = self.mlflow.facts()
         if facts is not None:
             self._wait_mlflow(int(facts["port"]))
@@ -83,22 +95,30 @@ class Stack:
         """
         if self.settings.ray_address is not None:
             return self.settings.ray_address
-        os.environ.update(self._ray_access())
+        with self._one_starter():
+            os.environ.update(self._ray_access())
+            return self._local_ray()
+
+    def _local_ray(self) -> str:
         facts = self.ray.facts()
         if facts is None:
             facts = {"port": _free_port()}
             self.note("starting a local Ray node")
-            self.settings.ray_folder.mkdir(parents=True, exist_ok=True)
+            _own_folder(self.settings.ray_folder)
             self.ray.start(
                 self._ray_command(facts["port"]), env=_worker_environment(), facts=facts, cwd=ROOT
             )
         port = int(facts["port"])
-        self.ray.wait(lambda: _listens("127.0.0.1", port), timeout_s=START_TIMEOUT_S)
+        self.ray.wait(lambda: listens("127.0.0.1", port), timeout_s=START_TIMEOUT_S)
         return f"127.0.0.1:{port}"
 
     def edge_url(self) -> str:
         """The endpoint's base URL, with the edge started if it is not running."""
         address = self.ray_address()
+        with self._one_starter():
+            return self._local_edge(address)
+
+    def _local_edge(self, address: str) -> str:
         facts = self.edge.facts()
         if facts is not None and facts.get("ray_address") != address:
             self.note("the cluster has moved; starting the edge again")
@@ -111,8 +131,9 @@ class Stack:
         return url
 
     def _start_edge(self, ray_address: str) -> dict[str, Any]:
+        # Whether the port is free is for the edge to see: an Envoy of its own that outlived a
+        # crash holds it and is taken over.
         host, port = self.settings.endpoint_host, self.settings.endpoint_port
-        _require_free(host, port, "the endpoint", "LIFTLOCK_PORT or --port")
         facts = {"host": host, "port": port, "ray_address": ray_address}
         self.note(f"starting the edge on http://{host}:{port}")
         self.edge.start(
@@ -126,7 +147,21 @@ class Stack:
 
     def down(self) -> list[str]:
         """Stops every part that runs, the endpoint first; returns their names."""
-        return [part.name for part in (self.edge, self.ray, self.mlflow) if part.stop()]
+        stopped = [part.name for part in (self.edge, self.ray, self.mlflow) if part.stop()]
+        if stop_left_over(EdgeHome.of(self.settings.home)):
+            stopped.append("envoy")
+        if self.settings.ray_address is None:
+            shutil.rmtree(self.settings.ray_folder, ignore_errors=True)
+        return stopped
+
+    @contextlib.contextmanager
+    def _one_starter(self) -> Iterator[None]:
+        """Of two commands on one home, one starts a part and the other finds it running."""
+        lock = self.settings.home / "run" / "lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
 
     def _ray_access(self) -> dict[str, str]:
         """Ray lets whoever reaches its ports run code, so even the local node wants a token.
@@ -170,23 +205,43 @@ def _worker_environment() -> dict[str, str]:
         "PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT),
         # Ray runs its workers at niceness 15; a replica is no batch job to be starved by others.
         "RAY_worker_niceness": "0",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
+        **OFFLINE_ENV,
     }
 
 
 def _require_free(host: str, port: int, what: str, knob: str) -> None:
-    if _listens(host, port):
+    if listens(host, port):
         raise StackError(
             f"port {port} for {what} is taken by another program; stop that, or choose another "
             f"port with {knob}"
         )
 
 
-def _listens(host: str, port: int) -> bool:
+def _reach_loopback_directly() -> None:
+    """A proxy from the environment cannot reach this machine's own loopback."""
+    for name in ("NO_PROXY", "no_proxy"):
+        known = [part for part in os.environ.get(name, "").split(",") if part]
+        added = [part for part in ("127.0.0.1", "localhost") if part not in known]
+        os.environ[name] = ",".join([*known, *added])
+
+
+def _own_folder(folder: Path) -> None:
+    """A folder in a place that others can write to, which must be ours alone.
+
+    Raises:
+        StackError: somebody else made it, or could write into it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+        raise StackError(
+            f"{folder} belongs to another user or can be written by others; remove it, since Ray "
+            "would keep its sockets and code there"
+        )
+
+
+def listens(host: str, port: int) -> bool:
+    """True if somebody accepts connections there."""
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex((host, port)) == 0
@@ -200,7 +255,8 @@ def _free_port() -> int:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(url, timeout=2) as answer:
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError):
         return False

@@ -2,6 +2,7 @@
 
 PipelineError
 ├── ConfigInvalid      promotion.yaml: the key, what was found, what is allowed
+├── NothingToServe     nothing was promoted, or not that version, so it cannot be served (again)
 ├── StageFailed        a stage's worker process failed; carries its own last words
 └── RolloutReverted    the new version was taken back; the old one serves as before
 """
@@ -13,6 +14,10 @@ class PipelineError(Exception):
 
 class ConfigInvalid(PipelineError):
     """The promotion settings cannot be used."""
+
+
+class NothingToServe(PipelineError):
+    """There is no such version to serve or to go back to."""
 
 
 class StageFailed(PipelineError):

@@ -7,7 +7,7 @@ evaluated once per machine kind and software, not once per candidate.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,9 @@ from pipelines.recipe import Aim
 from pipelines.stage import Result, StageRun, Stages
 from pipelines.variants import CPU_NOTE
 from registry import cache
-from registry.checkpoint import MANIFEST_FILE
+from registry.errors import RegistryError
 from registry.model import ModelVersion, content_digest
+from registry.prompt_file import MANIFEST_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +131,31 @@ def _outcomes_of(trial: _Trial, version: ModelVersion, shown: str) -> dict[str, 
         return {"run": run.run_id, "summary": f"version {version.version}: {told}"}
 
     inputs = evaluate_inputs(version.digest, trial.suites, config)
-    result = trial.stages.run("evaluate", inputs, body, shown=shown)
+    result = trial.stages.run(
+        "evaluate",
+        inputs,
+        body,
+        still_valid=lambda r: _readable(lambda: _stored_outcomes(trial, r)),
+        shown=shown,
+    )
+    return _stored_outcomes(trial, result)
+
+
+def _stored_outcomes(trial: _Trial, result: Result) -> dict[str, Outcomes]:
+    read = trial.place.record.evidence.read
     return {
-        s.name: Outcomes.from_json(
-            place.record.evidence.read(str(result["run"]), f"outcomes/{s.name}.json")
-        )
+        s.name: Outcomes.from_json(read(str(result["run"]), f"outcomes/{s.name}.json"))
         for s in trial.suites
     }
+
+
+def _readable(read: Callable[[], object]) -> bool:
+    """Evidence whose artifacts are gone is no evidence; the stage is done again."""
+    try:
+        read()
+    except (RegistryError, ValueError):
+        return False
+    return True
 
 
 def _run_harness(
@@ -150,7 +169,7 @@ def _run_harness(
         "engine": question.config.resources.engine.to_dict(),
         "suites": [str(p) for p in suite_paths(question.config, question.config_folder)],
     }
-    worker.run("evals.harness", request, out, run.note)
+    run.work("evals.harness", request, out)
     run.text("harness.json", (out / "harness.json").read_text(encoding="utf-8"))
     return {
         s.name: Outcomes.from_json((out / f"outcomes-{s.name}.json").read_text(encoding="utf-8"))
@@ -179,7 +198,12 @@ def _gate(
             "summary": f"{verdict.status}: {headline(verdict)}",
         }
 
-    result = trial.stages.run("gate", _gate_inputs(question, candidate, champion), body)
+    result = trial.stages.run(
+        "gate",
+        _gate_inputs(question, candidate, champion),
+        body,
+        still_valid=lambda r: _readable(lambda: evidence.read(str(r["run"]), "report.html")),
+    )
     run_id = str(result["run"])
     return Judgement(
         verdict=Verdict.from_json(str(result["verdict"])),

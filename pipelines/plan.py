@@ -23,7 +23,7 @@ class Step:
 
     stage: str
     state: str
-    """`done` (in the record with the same inputs), `run`, `skip`, or `?` where it depends."""
+    """`done` (in the record with the same inputs), `run` or `skip`."""
     what: str
 
 
@@ -50,7 +50,7 @@ class Plan:
             f"checkpoint  {short(self.digest)}",
             f"settings    {short(self.policy_digest)}",
             "",
-            *(f"{s.stage:<10}  {s.state:<5} {s.what}" for s in self.steps),
+            *(f"{s.stage:<17}  {s.state:<5} {s.what}" for s in self.steps),
             "",
             *(f"needs       {n}" for n in self.needs),
             "",
@@ -87,11 +87,19 @@ def _steps(
     )
     step, variant = _quantize_step(request, record, base)
     yield step
-    yield _evaluate_step(request, record, variant)
+    yield _evaluate_step(request, record, variant, "evaluate")
+    if champion is not None and record is not None:
+        serving = record.versions.get(config.model, champion.version)
+        if variant is None or variant.digest != serving.digest:
+            yield _evaluate_step(request, record, serving, "evaluate champion")
     against = f"against version {champion.version}" if champion else "against absolute floors"
     yield Step(stage="gate", state="run", what=f"{len(config.suites)} suites {against}")
     if champion is not None and variant is not None and champion.digest == variant.digest:
-        yield Step(stage="rollout", state="skip", what="this checkpoint is champion already")
+        yield Step(
+            stage="rollout",
+            state="run",
+            what="this checkpoint is champion already; makes sure that it serves",
+        )
     else:
         shares = ", ".join(f"{s} %" for s in config.rollout.steps) if champion else "100 %"
         yield Step(stage="rollout", state="run", what=f"if every gate passes: {shares}")
@@ -115,16 +123,18 @@ def _quantize_step(
     return Step(stage="quantize", state=state, what=what), found
 
 
-def _evaluate_step(request: Request, record: Record | None, variant: ModelVersion | None) -> Step:
+def _evaluate_step(
+    request: Request, record: Record | None, variant: ModelVersion | None, shown: str
+) -> Step:
     suites = evaluation.suites_of(request.config, request.config_folder)
     what = ", ".join(f"{s.name} ({len(s.examples)})" for s in suites)
     if record is None or variant is None:
-        return Step(stage="evaluate", state="run", what=what)
+        return Step(stage=shown, state="run", what=what)
     inputs = evaluation.evaluate_inputs(variant.digest, suites, request.config)
     found = record.evidence.find(
         request.config.model, "evaluate", inputs_digest("evaluate", inputs)
     )
-    return Step(stage="evaluate", state="done" if found else "run", what=what)
+    return Step(stage=shown, state="done" if found else "run", what=what)
 
 
 def _needs(request: Request) -> Iterator[str]:

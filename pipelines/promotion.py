@@ -18,12 +18,14 @@ from pipelines.config import PromotionConfig
 from pipelines.place import Place
 from pipelines.quantize import QuantizeResult
 from pipelines.registering import Source
-from pipelines.stage import Result, Stages, StageTime
+from pipelines.stage import Result, Stages, StageTime, evidence_closed
 from pipelines.switch import Switch, SwitchResult
 from registry import ledger
 from registry.checkpoint import Checkpoint
 from registry.ledger import Kind
 from registry.model import CANDIDATE, ModelVersion, Tag
+
+SETTINGS_FILE = "promotion.yaml"
 
 
 class Ending(enum.StrEnum):
@@ -39,7 +41,11 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be promoted, and how."""
+    """What is to be promoted, and how.
+
+    Raises:
+        ConfigInvalid: the reason does not fit a ledger entry.
+    """
 
     checkpoint: Checkpoint
     config: PromotionConfig
@@ -48,6 +54,9 @@ class Request:
     reason: str = ""
     lineage: str | None = None
     parent: int | None = None
+
+    def __post_init__(self) -> None:
+        records.check_reason(self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +81,10 @@ def promote(request: Request, place: Place) -> Promotion:
     """
     model = request.config.model
     run_id = place.record.evidence.open(model, _run_name(request), {Tag.STAGE: "promotion"}, None)
-    ended = "error"
-    try:
+    with evidence_closed(place.record.evidence, run_id):
         promotion = _run(request, place, run_id)
-        ended = promotion.ending
-        return promotion
-    finally:
-        place.record.evidence.close(
-            run_id, failed=ended == "error", tags={"liftlock.ending": str(ended)}
-        )
+        place.record.evidence.label(run_id, {Tag.ENDING: str(promotion.ending)})
+    return promotion
 
 
 def _run(request: Request, place: Place, run_id: str) -> Promotion:
@@ -90,7 +94,8 @@ def _run(request: Request, place: Place, run_id: str) -> Promotion:
     base = registering.register(_source(request), place, stages)
     candidate, measured = _variant(request, base, place, stages)
     place.record.versions.mirror(config.model, {CANDIDATE: candidate.version})
-    champion = ledger.champion(place.record.ledger.entries(config.model))
+    entries = place.record.ledger.entries(config.model)
+    champion = ledger.champion(entries)
     judged = evaluation.evaluate(
         evaluation.Question(
             candidate=candidate,
@@ -106,7 +111,17 @@ def _run(request: Request, place: Place, run_id: str) -> Promotion:
     switched = None
     ending = Ending.REFUSED
     if judged.verdict.status is GateStatus.PASS:
-        switched = _roll_out(request, candidate, judged, place, stages)
+        change = records.Change(
+            kind=Kind.PROMOTE,
+            policy_digest=config.digest,
+            evidence_run=run_id,
+            actor=place.actor,
+            reason=request.reason or evaluation.headline(judged.verdict),
+            at=place.now(),
+            entries_seen=len(entries),
+            in_charge=champion.version if champion else None,
+        )
+        switched = _roll_out(config, candidate, change, place, stages)
         ending = Ending.PROMOTED
         if champion is not None and champion.digest == candidate.digest:
             ending = Ending.ALREADY_CHAMPION
@@ -152,26 +167,19 @@ def _version_of(entry: ledger.LedgerEntry | None, model: str, place: Place) -> M
 
 
 def _roll_out(
-    request: Request,
+    config: PromotionConfig,
     candidate: ModelVersion,
-    judged: evaluation.Judgement,
+    change: records.Change,
     place: Place,
     stages: Stages,
 ) -> SwitchResult:
     """Not a stage that could be reused: what serves is looked at, never remembered."""
-    config = request.config
-    change = records.Change(
-        kind=Kind.PROMOTE,
-        policy_digest=config.digest,
-        evidence_run=judged.run_id,
-        actor=place.actor,
-        reason=request.reason or evaluation.headline(judged.verdict),
-        at=place.now(),
-    )
     return stages.live(
         "rollout",
         lambda note: Switch(place.plane(), config.rollout, note=note).to(
-            candidate, lambda _: records.commit(place.record, candidate, change)
+            candidate,
+            lambda _: records.commit(place.record, candidate, change, note),
+            in_charge=change.in_charge,
         ),
         describe_switch,
     )
@@ -206,7 +214,7 @@ def _log_request(request: Request, place: Place, run_id: str) -> None:
             "actor": place.actor,
         },
     )
-    evidence.text(run_id, "promotion.yaml", config.to_yaml())
+    evidence.text(run_id, SETTINGS_FILE, config.to_yaml())
 
 
 def _log_verdict(

@@ -131,10 +131,12 @@ def _float8(**more: Any) -> dict[str, Any]:
 
 def _copy_rest(source: Path, target: Path) -> None:
     """Tokenizer, prompt and cards, byte for byte: only weights and config may differ."""
-    for path in sorted(source.iterdir()):
-        written = path.suffix == ".safetensors" or path.name in WRITTEN_BY_SAVE
+    for path in sorted(source.rglob("*")):
+        inside = path.relative_to(source)
+        written = path.suffix == ".safetensors" or inside.as_posix() in WRITTEN_BY_SAVE
         if path.is_file() and not written:
-            shutil.copyfile(path, target / path.name)
+            (target / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / inside)
 
 
 def _group_errors(source: Path, variant: Path) -> Iterator[GroupError]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-ATTENTION_PATTERN = r"re:.*self_attn\.(q|k|v|o)_proj$"
+from registry.scheme import ATTENTION
+
+ATTENTION_PATTERN = f"re:.*{ATTENTION.pattern}"
 
 
 class Aim(enum.StrEnum):

@@ -6,14 +6,20 @@ they are set from the ledger and can be set again from it at any time (`reconcil
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from pipelines.errors import ConfigInvalid
 from registry import ledger
+from registry.errors import RecordConflict, RecordUnavailable, RegistryError
 from registry.ledger import Kind, LedgerEntry
 from registry.model import CANDIDATE, CHAMPION, PREVIOUS, ModelVersion, short
 from registry.store import Record
 
 SHOWN_ENTRIES = 10
+MAX_REASON_CHARS = 1000
+MAX_REASON_SHOWN = 200
+MAX_DESCRIPTION_CHARS = 4800  # MLflow's column holds 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +32,47 @@ class Change:
     actor: str
     reason: str
     at: str
+    entries_seen: int
+    """Length of the ledger when it was decided; a longer one means that the decision is stale."""
+    in_charge: int | None
+    """The version that was champion then."""
 
 
-def commit(record: Record, version: ModelVersion, change: Change) -> LedgerEntry:
+def check_reason(reason: str) -> None:
+    """Refuses a reason that would not fit, before anything is done rather than after.
+
+    Raises:
+        ConfigInvalid: it is too long.
+    """
+    if len(reason) > MAX_REASON_CHARS:
+        raise ConfigInvalid(
+            f"the reason has {len(reason)} characters, at most {MAX_REASON_CHARS} are kept; put "
+            "long stories where a link can point to them"
+        )
+
+
+def commit(
+    record: Record, version: ModelVersion, change: Change, note: Callable[[str], None]
+) -> LedgerEntry:
     """Appends the entry and mirrors it. A version that is champion already is not entered again.
+
+    Once the entry is written nothing is raised any more: mirrors that could not be set are told
+    with `note` and set by the next command.
 
     Raises:
         RecordConflict: another promotion wrote first.
-        RecordUnavailable: MLflow did not answer.
+        RecordUnavailable: MLflow did not answer, and the entry is not there.
     """
     entries = record.ledger.entries(version.model)
     now = ledger.champion(entries)
     if now is not None and now.digest == version.digest:
+        _mirror(record, version.model, note)
         return now
+    if len(entries) != change.entries_seen:
+        raise RecordConflict(
+            f"what serves {version.model} has changed since this was decided (ledger entry "
+            f"{len(entries)} is new); run it again to decide against the version in charge now"
+        )
     entry = ledger.following(
         entries,
         kind=change.kind,
@@ -50,9 +84,25 @@ def commit(record: Record, version: ModelVersion, change: Change) -> LedgerEntry
         reason=change.reason,
         at=change.at,
     )
-    record.ledger.append(version.model, entry)
-    reconcile(record, version.model)
+    _append(record, version.model, entry)
+    _mirror(record, version.model, note)
     return entry
+
+
+def _append(record: Record, model: str, entry: LedgerEntry) -> None:
+    try:
+        record.ledger.append(model, entry)
+    except RecordUnavailable:
+        # The answer may have been lost after the entry was written; only the ledger can tell.
+        if entry not in record.ledger.entries(model):
+            raise
+
+
+def _mirror(record: Record, model: str, note: Callable[[str], None]) -> None:
+    try:
+        reconcile(record, model)
+    except RegistryError as exc:
+        note(f"recorded; aliases and description will be set by the next command: {exc}")
 
 
 def reconcile(record: Record, model: str) -> None:
@@ -76,8 +126,8 @@ def describe(model: str, entries: tuple[LedgerEntry, ...], evidence_url: str) ->
         f"**Serving: version {now.version}** (`{short(now.digest)}`) since {now.at}, "
         f"{now.kind} by {now.actor}.",
         "",
-        f"Why: {now.reason}. Evidence: [run {now.evidence_run}]({evidence_url}), see its "
-        "report.html.",
+        f"Why: {_cell(now.reason)}. Evidence: [run {now.evidence_run}]({evidence_url})"
+        f"{', see its report.html' if now.kind is Kind.PROMOTE else ''}.",
         "",
         f"Rollback goes to version {before.version}." if before else "Nothing to roll back to yet.",
         "",
@@ -87,6 +137,15 @@ def describe(model: str, entries: tuple[LedgerEntry, ...], evidence_url: str) ->
     for entry in reversed(entries[-SHOWN_ENTRIES:]):
         lines.append(
             f"| {entry.seq} | {entry.at} | {entry.kind} | {entry.version} | "
-            f"`{short(entry.digest)}` | {entry.reason} | `{entry.evidence_run[:8]}` |"
+            f"`{short(entry.digest)}` | {_cell(entry.reason)} | `{entry.evidence_run[:8]}` |"
         )
-    return "\n".join(lines) + f"\n\nSource: the ledger of {model} (experiment {model}-ledger).\n"
+    return (
+        "\n".join(lines)[:MAX_DESCRIPTION_CHARS]
+        + f"\n\nSource: the ledger of {model} (experiment {model}-ledger).\n"
+    )
+
+
+def _cell(text: str) -> str:
+    """Text for a Markdown table: one line, no column separators, not endless."""
+    plain = " ".join(text.replace("|", "/").split())
+    return plain if len(plain) <= MAX_REASON_SHOWN else plain[: MAX_REASON_SHOWN - 1] + "…"

@@ -63,6 +63,11 @@ def register(source: Source, place: Place, stages: Stages) -> ModelVersion:
         ),
     )
     version = place.record.versions.get(source.model, int(result["version"]))
+    wanted = _registration(source, "", parent).tags
+    missing = {k: v for k, v in wanted.items() if k not in version.tags}
+    if missing:  # it was registered before, without its lineage or parent
+        place.record.versions.tag(version, missing)
+        version = place.record.versions.get(source.model, version.version)
     cache.adopt(checkpoint.manifest, checkpoint.directory, place.cache)
     return version
 

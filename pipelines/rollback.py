@@ -1,20 +1,29 @@
-"""Going back, and bringing back: the same switch as a promotion's, to a version that has served."""
+"""Going back, and bringing back: the same switch as a promotion's, to a version that has served.
+
+A version is served again with the settings it was promoted with (engine, replicas, resources).
+They lie on the run that its ledger entry names; settings given by hand win.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 
+import yaml
+
+from pipelines import config as configs
 from pipelines import records
 from pipelines.config import PromotionConfig
+from pipelines.errors import ConfigInvalid, NothingToServe
 from pipelines.place import Place
-from pipelines.promotion import describe_switch
-from pipelines.stage import Stages
+from pipelines.promotion import SETTINGS_FILE, describe_switch
+from pipelines.stage import Stages, evidence_closed
 from pipelines.switch import Switch, SwitchResult
 from registry import cache, ledger
 from registry.errors import NotFound, RecordConflict
 from registry.ledger import Kind, LedgerEntry
 from registry.model import ModelVersion, Tag
+from registry.store import Record
 from serving.plane import Answer
 
 
@@ -26,25 +35,28 @@ class Restored:
     switched: SwitchResult
 
 
-def rollback(config: PromotionConfig, place: Place, *, to: int | None, reason: str) -> Restored:
+def rollback(
+    target: LedgerEntry, config: PromotionConfig, place: Place, *, reason: str
+) -> Restored:
     """Puts an earlier champion back in charge, in one step.
 
     Args:
-        config: model, rollout limits and resources.
-        to: the version; None takes what served before.
+        target: the ledger entry to go back to, from `target_of`.
+        config: model, rollout limits and resources, from `settings_of`.
         reason: written into the ledger.
 
     Raises:
-        NotFound: nothing to go back to, or that version never served.
         ServingError, RolloutReverted: it did not come up; what served still does.
     """
-    model = config.model
+    records.check_reason(reason)
+    model, evidence = config.model, place.record.evidence
     entries = place.record.ledger.entries(model)
-    target = _target(model, entries, to)
     version = _pinned(place, model, target)
-    run_id = place.record.evidence.open(
+    run_id = evidence.open(
         model, f"rollback to version {target.version}", {Tag.STAGE: "rollback"}, None
     )
+    evidence.text(run_id, SETTINGS_FILE, config.to_yaml())
+    now = ledger.champion(entries)
     change = records.Change(
         kind=Kind.ROLLBACK,
         policy_digest=target.policy_digest,
@@ -52,36 +64,86 @@ def rollback(config: PromotionConfig, place: Place, *, to: int | None, reason: s
         actor=place.actor,
         reason=reason,
         at=place.now(),
+        entries_seen=len(entries),
+        in_charge=now.version if now else None,
     )
-    done = False
-    try:
-        switched = _switch(config, place, version, run_id, change)
-        done = True
-    finally:
-        place.record.evidence.close(run_id, failed=not done, tags={})
-    entry = ledger.champion(place.record.ledger.entries(model))
-    assert entry is not None, "a rollback has just been entered"
-    return Restored(entry=entry, switched=switched)
+    with evidence_closed(evidence, run_id):
+        switched = _switch(config, place, version, change)
+    written = ledger.champion(place.record.ledger.entries(model))
+    assert written is not None, "a rollback has just been entered"
+    return Restored(entry=written, switched=switched)
 
 
-def restore(config: PromotionConfig, place: Place) -> Restored:
-    """Brings up what the ledger says is in charge, for example after a reboot; enters nothing.
-
-    Raises:
-        NotFound: nothing was ever promoted.
-    """
-    entries = place.record.ledger.entries(config.model)
-    entry = ledger.champion(entries)
-    if entry is None:
-        raise NotFound(
-            f"nothing was promoted to {config.model} yet; run "
-            f"`liftlock promote CHECKPOINT --model {config.model}`"
-        )
+def restore(entry: LedgerEntry, config: PromotionConfig, place: Place) -> Restored:
+    """Brings up what the ledger says is in charge, for example after a reboot; enters nothing."""
     version = _pinned(place, config.model, entry)
     policy = dataclasses.replace(config.rollout, steps=(100,))
-    switched = Switch(place.plane(), policy, note=place.progress.note).to(version, _nothing)
+    switched = Switch(place.plane(), policy, note=place.progress.note).to(
+        version, _nothing, in_charge=entry.version
+    )
     records.reconcile(place.record, config.model)
     return Restored(entry=entry, switched=switched)
+
+
+def champion_of(record: Record, model: str) -> LedgerEntry:
+    """The ledger entry that is in charge.
+
+    Raises:
+        NothingToServe: nothing was ever promoted.
+    """
+    entry = ledger.champion(record.ledger.entries(model))
+    if entry is None:
+        raise NothingToServe(
+            f"nothing was promoted to {model} yet; run "
+            f"`liftlock promote CHECKPOINT --model {model}`"
+        )
+    return entry
+
+
+def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
+    """The ledger entry to go back to.
+
+    Args:
+        to: the version; None takes what served before.
+
+    Raises:
+        NothingToServe: there is none before, or that version never served or serves already.
+    """
+    now = champion_of(record, model)
+    entries = record.ledger.entries(model)
+    if to is None:
+        before = ledger.previous(entries)
+        if before is None:
+            raise NothingToServe(
+                f"version {now.version} is the first that served {model}; there is none before it"
+            )
+        return before
+    served = [e for e in entries if e.version == to]
+    if not served:
+        known = sorted({e.version for e in entries})
+        raise NothingToServe(
+            f"version {to} never served {model}, so it is not something to roll back to; "
+            f"these did: {known}. Promote it instead"
+        )
+    if now.version == to:
+        raise NothingToServe(f"version {to} of {model} is in charge already")
+    return served[-1]
+
+
+def settings_of(record: Record, model: str, entry: LedgerEntry) -> PromotionConfig:
+    """The settings that a ledger entry was made with.
+
+    Raises:
+        ConfigInvalid: they are gone or cannot be read; give them with --config.
+    """
+    try:
+        stored = record.evidence.read(entry.evidence_run, SETTINGS_FILE)
+    except NotFound as exc:
+        raise ConfigInvalid(
+            f"the settings that version {entry.version} of {model} was promoted with are not on "
+            f"run {entry.evidence_run} any more; give them with --config"
+        ) from exc
+    return configs.parse(yaml.safe_load(stored), source=f"{SETTINGS_FILE} of {entry.evidence_run}")
 
 
 def _nothing(answer: Answer) -> None:
@@ -89,50 +151,25 @@ def _nothing(answer: Answer) -> None:
 
 
 def _switch(
-    config: PromotionConfig,
-    place: Place,
-    version: ModelVersion,
-    run_id: str,
-    change: records.Change,
+    config: PromotionConfig, place: Place, version: ModelVersion, change: records.Change
 ) -> SwitchResult:
     # One step: the version has served before, and whoever rolls back is in a hurry.
     policy = dataclasses.replace(config.rollout, steps=(100,), bake_s=0.0)
     stages = Stages(
         model=config.model,
-        run_id=run_id,
+        run_id=change.evidence_run,
         evidence=place.record.evidence,
         progress=place.progress,
     )
     return stages.live(
         "rollout",
         lambda note: Switch(place.plane(), policy, note=note).to(
-            version, lambda _: records.commit(place.record, version, change)
+            version,
+            lambda _: records.commit(place.record, version, change, note),
+            in_charge=change.in_charge,
         ),
         describe_switch,
     )
-
-
-def _target(model: str, entries: tuple[LedgerEntry, ...], to: int | None) -> LedgerEntry:
-    now = ledger.champion(entries)
-    if now is None:
-        raise NotFound(f"nothing was promoted to {model} yet, so there is nothing to roll back")
-    if to is None:
-        before = ledger.previous(entries)
-        if before is None:
-            raise NotFound(
-                f"version {now.version} is the first that served {model}; there is none before it"
-            )
-        return before
-    served = [e for e in entries if e.version == to]
-    if not served:
-        known = sorted({e.version for e in entries})
-        raise NotFound(
-            f"version {to} never served {model}, so it is not something to roll back to; "
-            f"these did: {known}. Promote it instead"
-        )
-    if now.version == to:
-        raise NotFound(f"version {to} of {model} is in charge already; nothing to roll back")
-    return served[-1]
 
 
 def _pinned(place: Place, model: str, entry: LedgerEntry) -> ModelVersion:

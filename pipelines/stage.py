@@ -7,17 +7,21 @@ interrupted one has no finished run and is redone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from pipelines import worker
 from registry.errors import RegistryError
-from registry.model import StageEvidence, Tag, content_digest, short
+from registry.model import StageEvidence, Tag, content_digest
 from registry.store import Evidence
 
 RESULT_FILE = "result.json"
+MAX_ERROR_CHARS = 500
 Result = dict[str, Any]
 T = TypeVar("T")
 
@@ -58,6 +62,18 @@ class StageRun:
         """Stores a text artifact."""
         self.evidence.text(self.run_id, name, content)
 
+    def work(self, module: str, request: Mapping[str, Any], out: Path) -> None:
+        """Runs a worker process and keeps its log on the run, however it ends.
+
+        Raises:
+            StageFailed: the worker failed.
+        """
+        try:
+            worker.run(module, request, out, self.note)
+        finally:
+            with contextlib.suppress(RegistryError, OSError):
+                self.text(worker.LOG_FILE, (out / worker.LOG_FILE).read_text(encoding="utf-8"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
@@ -68,6 +84,22 @@ class StageTime:
     reused: bool
     summary: str
     run_id: str
+
+
+@contextlib.contextmanager
+def evidence_closed(evidence: Evidence, run_id: str) -> Iterator[None]:
+    """Ends a run with the block: finished, or failed with the reason as a tag.
+
+    On the way out of a failure the record may be away too; that must not hide the first error.
+    """
+    try:
+        yield
+    except BaseException as exc:
+        reason = f"{type(exc).__name__}: {exc}"[:MAX_ERROR_CHARS]
+        with contextlib.suppress(RegistryError):
+            evidence.close(run_id, failed=True, tags={Tag.ERROR: reason})
+        raise
+    evidence.close(run_id, tags={})
 
 
 class Stages:
@@ -133,15 +165,14 @@ class Stages:
             said.append(text)
             self._progress.note(text)
 
-        finished = False
-        try:
-            value = body(note)
+        with evidence_closed(self._evidence, run_id):
+            try:
+                value = body(note)
+            finally:
+                with contextlib.suppress(RegistryError):
+                    self._evidence.text(run_id, "events.txt", "\n".join(said) + "\n")
             result = describe(value)
             self._evidence.text(run_id, RESULT_FILE, json.dumps(result, indent=2))
-            finished = True
-        finally:
-            self._evidence.text(run_id, "events.txt", "\n".join(said) + "\n")
-            self._evidence.close(run_id, failed=not finished, tags={})
         self._finish(name, started, result, run_id, reused=False)
         return value
 
@@ -158,15 +189,11 @@ class Stages:
         digest = inputs_digest(name, inputs)
         tags = {str(Tag.STAGE): name, str(Tag.INPUTS): digest}
         run_id = self._evidence.open(self._model, name, tags, self._run_id)
-        finished = False
-        try:
-            stage = StageRun(run_id=run_id, evidence=self._evidence, note=self._progress.note)
+        stage = StageRun(run_id=run_id, evidence=self._evidence, note=self._progress.note)
+        with evidence_closed(self._evidence, run_id):
             stage.text("inputs.json", json.dumps(inputs, indent=2, default=str))
             result = body(stage)
             stage.text(RESULT_FILE, json.dumps(result, indent=2))
-            finished = True
-        finally:
-            self._evidence.close(run_id, failed=not finished, tags={})
         return run_id, result
 
     def _finish(
@@ -184,13 +211,3 @@ class Stages:
 def inputs_digest(name: str, inputs: Mapping[str, Any]) -> str:
     """Identity of a stage: its name and all its inputs."""
     return content_digest({"stage": name, "inputs": inputs})
-
-
-def describe_inputs(inputs: Mapping[str, Any]) -> str:
-    """Inputs in one line, digests shortened, for plans."""
-
-    def value(item: Any) -> str:
-        text = str(item)
-        return short(text) if text.startswith("sha256:") else text
-
-    return ", ".join(f"{k} {value(v)}" for k, v in inputs.items())

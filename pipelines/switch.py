@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines import rollout
 from pipelines.errors import RolloutReverted
 from pipelines.rollout import Move, Observation, RolloutPolicy
 from registry.model import ModelVersion, short
-from serving.errors import ServingError
+from serving.errors import DeploymentFailed, ServingError
 from serving.plane import Answer, Counts, Plane
 
 LOOK_EVERY_S = 0.5
@@ -60,11 +60,20 @@ class Switch:
         self._clock = clock
         self._sleep = sleep
 
-    def to(self, version: ModelVersion, commit: Callable[[Answer], object]) -> SwitchResult:
+    def to(
+        self,
+        version: ModelVersion,
+        commit: Callable[[Answer], object],
+        *,
+        in_charge: int | None,
+    ) -> SwitchResult:
         """Moves all traffic to a version, commits, and retires what served before.
 
         Args:
             version: what should serve.
+            in_charge: version that the ledger says serves. It, and not what the edge happens to
+                do, is what a failure goes back to: an interrupted rollout may have left traffic
+                on a version that was never recorded.
             commit: called once the version answers through the edge with all traffic; if it
                 raises, traffic goes back.
 
@@ -73,50 +82,71 @@ class Switch:
             ServingError: it never became ready; the old one serves as before.
         """
         new = version.version
-        # A version with weight that is not deployed (after a reboot, say) has no traffic to give.
-        running = self._plane.running()
-        before = {v: w for v, w in self._plane.weights().items() if v in running}
-        old = tuple(v for v in before if v != new and before[v] > 0)
+        beside = self._beside(new, in_charge)
         started = self._clock()
         try:
             self._bring_up(version)
             start_s = self._clock() - started
-            steps = tuple(self._step(version, share, before) for share in self._shares(before, new))
+            shares = self._policy.steps if beside is not None else (100,)
+            steps = tuple(self._step(version, share, beside) for share in shares)
             answer = self._confirm(version)
             commit(answer)
         except BaseException:
-            self._put_back(new, before)
+            self._put_back(new, in_charge)
             raise
-        for stale in self._plane.running():
-            if stale != new:
-                self._note(f"draining version {stale}")
-                self._plane.retire(stale, self._policy.drain_timeout_s)
+        self._retire_all_but(new)
         return SwitchResult(
             version=new,
-            replaced=old[0] if old else None,
+            replaced=beside,
             start_s=start_s,
             steps=steps,
             answer=answer,
         )
 
+    def _beside(self, new: int, in_charge: int | None) -> int | None:
+        """The version to share traffic with in steps: the one in charge, if it can answer at all.
+
+        One that is not deployed (after a reboot, say) or has no ready replica has nothing to give,
+        and nothing to be protected.
+        """
+        if in_charge is None or in_charge == new or in_charge not in self._plane.running():
+            return None
+        return in_charge if self._plane.ready_replicas(in_charge) else None
+
+    def _retire_all_but(self, new: int) -> None:
+        """Drains what served before and what interrupted rollouts left. It is decided already, so
+        a slow drain is told and not raised."""
+        for stale in self._plane.running():
+            if stale != new:
+                self._note(f"draining version {stale}")
+                try:
+                    self._plane.retire(stale, self._policy.drain_timeout_s)
+                except ServingError as exc:
+                    self._note(f"version {stale} is still draining: {exc}")
+
     def _bring_up(self, version: ModelVersion) -> None:
-        number = version.version
+        number, replicas = version.version, self._policy.replicas
         if number not in self._plane.running():
-            self._note(f"starting {self._policy.replicas} replica(s) of version {number}")
-            self._plane.start(version, self._policy.replicas)
-        self._plane.wait_ready(number, self._policy.replicas, self._policy.ready_timeout_s)
-        for answer in self._plane.ask_replicas(number, PROBE_TEXTS[0]):
+            self._note(f"starting {replicas} replica(s) of version {number}")
+        # Also where it runs: the number of replicas may differ, or it may be broken.
+        self._plane.start(version, replicas)
+        self._plane.wait_ready(number, replicas, self._policy.ready_timeout_s)
+        answers = self._plane.ask_replicas(number, PROBE_TEXTS[0])
+        for answer in answers:
             self._check(version, answer, "a replica asked directly")
+        if len(answers) < replicas:
+            raise DeploymentFailed(
+                f"{len(answers)} of {replicas} replicas of version {number} could be asked; look "
+                "at `liftlock status` and run it again"
+            )
         self._note(f"version {number} is ready and answers")
 
-    def _shares(self, before: Mapping[int, int], new: int) -> tuple[int, ...]:
-        """With nothing to protect, or already in charge, there is no canary to make."""
-        others = any(weight > 0 for v, weight in before.items() if v != new)
-        return self._policy.steps if others else (100,)
-
-    def _step(self, version: ModelVersion, share: int, before: Mapping[int, int]) -> str:
+    def _step(self, version: ModelVersion, share: int, beside: int | None) -> str:
         new = version.version
-        self._plane.set_weights(_mixed(before, new, share), self._policy.step_timeout_s)
+        weights = (
+            {new: share} if beside is None or share == 100 else {beside: 100 - share, new: share}
+        )
+        self._plane.set_weights(weights, self._policy.step_timeout_s)
         base = self._plane.counts(new)
         began = self._clock()
         while True:
@@ -165,26 +195,16 @@ class Switch:
                 f"version {version.version} ({short(version.digest)})"
             )
 
-    def _put_back(self, new: int, before: Mapping[int, int]) -> None:
-        """Traffic as it was, and the new version gone unless it served before."""
+    def _put_back(self, new: int, in_charge: int | None) -> None:
+        """All traffic on the version in charge, and the new one gone unless it is that."""
+        deployed = in_charge is not None and in_charge in self._plane.running()
+        wanted = {in_charge: 100} if deployed and in_charge is not None else {}
         try:
-            if dict(self._plane.weights()) != dict(before):
+            if dict(self._plane.weights()) != wanted:
                 self._note("giving the traffic back")
-                self._plane.set_weights(before, self._policy.step_timeout_s)
-            if before.get(new, 0) == 0:
+                self._plane.set_weights(wanted, self._policy.step_timeout_s)
+            if new != in_charge:
                 self._plane.retire(new, self._policy.drain_timeout_s)
         except ServingError as exc:
             # The first failure is what the caller must hear; this one is told beside it.
             self._note(f"could not put everything back: {exc}")
-
-
-def _mixed(before: Mapping[int, int], new: int, share: int) -> dict[int, int]:
-    """Weights that give `share` percent to the new version and split the rest as before."""
-    if share == 100:
-        return {new: 100}
-    others = {v: w for v, w in before.items() if v != new and w > 0}
-    total = sum(others.values())
-    mixed = {v: (100 - share) * w // total for v, w in others.items()}
-    first = next(iter(mixed))
-    mixed[first] += 100 - share - sum(mixed.values())
-    return {**mixed, new: share}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
 from pipelines import worker
+from pipelines.errors import StageFailed
 from pipelines.place import Place
 from pipelines.quantize import QuantizeResult
 from pipelines.recipe import Aim, Recipe
@@ -83,10 +85,9 @@ def _make(job: _Job, run: StageRun) -> Result:
     folder = cache.adopt(job.source.manifest, job.source.directory, job.place.cache)
     request = {"source": str(folder), "recipe": dataclasses.asdict(recipe)}
     with worker.scratch(job.place.work, "quantize") as out:
-        worker.run("pipelines.quantize", request, out, run.note)
+        run.work("pipelines.quantize", request, out)
         measured = QuantizeResult.from_json((out / "result.json").read_text(encoding="utf-8"))
-        made = checkpoint.inspect(out / "checkpoint")
-        _verify(made, recipe)
+        made = _read_back(out / "checkpoint", recipe)
         variant = job.place.record.versions.register(
             base.model, made, _registration(job, run.run_id)
         )
@@ -101,13 +102,20 @@ def _make(job: _Job, run: StageRun) -> Result:
     }
 
 
-def _verify(made: Checkpoint, recipe: Recipe) -> None:
-    """The variant on disk must be what the recipe asked for, read back from its own files."""
-    found = made.scheme.label if made.scheme else "unquantized"
-    if found != recipe.label:
-        raise CheckpointInvalid(
-            f"the quantizer was asked for {recipe.label} and wrote {found}; the variant is not used"
+def _read_back(directory: Path, recipe: Recipe) -> Checkpoint:
+    """The variant as its own files say it is, which must be what the recipe asked for."""
+    try:
+        made = checkpoint.inspect(directory)
+    except CheckpointInvalid as exc:
+        raise StageFailed(f"the quantizer wrote a checkpoint that is not one: {exc}") from exc
+    scheme = made.scheme
+    found = scheme.label if scheme else "unquantized"
+    if scheme is None or found != recipe.label or scheme.activations != "dynamic-token":
+        raise StageFailed(
+            f"the quantizer was asked for {recipe.label} with dynamic activations per token and "
+            f"wrote {found} with {scheme.activations if scheme else 'none'}; it is not used"
         )
+    return made
 
 
 def _registration(job: _Job, run_id: str) -> Registration:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,8 @@ OFFLINE_ENV = {
     "DO_NOT_TRACK": "1",
 }
 KEPT_LINES = 40
+LOG_FILE = "worker.log"
+POLL_S = 0.2
 STOP_GRACE_S = 10.0
 
 
@@ -44,18 +47,18 @@ def run(
     Args:
         module: the worker module.
         request: JSON-serializable input, kept as OUT/request.json.
-        out: folder for its results and its log.
+        out: folder for its results and its log, OUT/worker.log.
         progress: called with each progress line.
 
     Raises:
-        StageFailed: the worker ended with an error, with its own last words and the log's path.
+        StageFailed: the worker ended with an error; with its own last words, or with the end of
+            its log.
     """
     out.mkdir(parents=True, exist_ok=True)
     request_file = out / "request.json"
     request_file.write_text(json.dumps(request, indent=2), encoding="utf-8")
-    log = out / "worker.log"
     command = [sys.executable, "-m", module, "--request", str(request_file), "--out", str(out)]
-    with log.open("w", encoding="utf-8") as sink:
+    with (out / LOG_FILE).open("w", encoding="utf-8") as sink:
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -68,7 +71,7 @@ def run(
         )
         last = _follow(process, sink, progress)
     if process.returncode != 0:
-        raise StageFailed(_last_words(module, process.returncode, last, log))
+        raise StageFailed(_last_words(module, process.returncode, last))
 
 
 @contextlib.contextmanager
@@ -83,32 +86,46 @@ def scratch(folder: Path, prefix: str) -> Iterator[Path]:
 
 
 def _follow(
-    process: subprocess.Popen[str], sink: Any, progress: Callable[[str], None]
+    process: subprocess.Popen[str], sink: IO[str], progress: Callable[[str], None]
 ) -> deque[str]:
-    """Copies both streams to the log; progress lines go to the caller. Returns the last lines."""
+    """Copies both streams to the log; progress lines go to the caller. Returns the last lines.
+
+    Lines come by a queue, so that the end of the process ends the reading too: something that it
+    started may hold the pipes open.
+    """
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    readers = [
+        threading.Thread(target=_read, args=(stream, lines), daemon=True)
+        for stream in (process.stdout, process.stderr)
+    ]
+    for reader in readers:
+        reader.start()
     last: deque[str] = deque(maxlen=KEPT_LINES)
-    assert process.stdout is not None
-    assert process.stderr is not None
 
-    def drain(stream: IO[str]) -> None:
-        with stream:
-            for line in stream:
-                sink.write(line)
-                last.append(line.rstrip())
+    def take(line: str) -> None:
+        sink.write(line)
+        if line.startswith("progress "):
+            progress(line.removeprefix("progress ").rstrip())
+        else:
+            last.append(line.rstrip())
 
-    thread = threading.Thread(target=drain, args=(process.stderr,), daemon=True)
-    thread.start()
     try:
-        with process.stdout:
-            for line in process.stdout:
-                sink.write(line)
-                if line.startswith("progress "):
-                    progress(line.removeprefix("progress ").rstrip())
-        process.wait()
+        while process.poll() is None or not lines.empty():
+            with contextlib.suppress(queue.Empty):
+                take(lines.get(timeout=POLL_S))
     finally:
-        stop_group(process)  # whatever still holds the pipes ends, and with it the thread
-        thread.join()
+        stop_group(process)  # whatever still holds the pipes ends, and with it the readers
+        for reader in readers:
+            reader.join()
+    while not lines.empty():
+        take(lines.get())
     return last
+
+
+def _read(stream: IO[str], lines: queue.SimpleQueue[str]) -> None:
+    with stream:
+        for line in stream:
+            lines.put(line)
 
 
 def stop_group(process: subprocess.Popen[str]) -> None:
@@ -126,14 +143,16 @@ def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> Non
         os.killpg(process.pid, number)
 
 
-def _last_words(module: str, code: int, last: deque[str], log: Path) -> str:
+def _last_words(module: str, code: int, last: deque[str]) -> str:
     told = [line.removeprefix("error: ") for line in last if line.startswith("error: ")]
     if told:
         return told[-1]
     if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return f"{module} was killed, most likely for memory; free some and retry (log: {log})"
+        return (
+            f"{module} was killed, most likely for memory; free some and run the same command again"
+        )
     tail = next((line for line in reversed(last) if line.strip()), "no output")
-    return f"{module} ended with code {code}: {tail} (log: {log})"
+    return f"{module} ended with code {code}: {tail} (its log is on the stage's run in MLflow)"
 
 
 def main_of(body: Callable[[Mapping[str, Any], Path], None]) -> None:

@@ -11,9 +11,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from registry.checkpoint import MANIFEST_FILE, verify_files
+from registry.checkpoint import verify_files
 from registry.manifest import Manifest
 from registry.model import ModelVersion
+from registry.prompt_file import MANIFEST_FILE
 from registry.store import Versions
 
 
@@ -26,7 +27,7 @@ def fetch(versions: Versions, version: ModelVersion, cache: Path) -> Path:
     """The verified local directory of a version, downloaded if it is not there yet.
 
     Raises:
-        CheckpointInvalid: downloaded bytes differ from the manifest.
+        RecordConflict: downloaded bytes differ from the manifest.
         RecordUnavailable: the store did not answer.
     """
     return _place(version.manifest, cache, lambda part: versions.download(version, part))
@@ -51,6 +52,7 @@ def _place(manifest: Manifest, cache: Path, fill: Callable[[Path], None]) -> Pat
     part = Path(tempfile.mkdtemp(prefix="part-", dir=cache))
     try:
         fill(part)
+        _keep_only_listed(part, manifest)
         verify_files(part, manifest)
         (part / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
         try:
@@ -61,3 +63,14 @@ def _place(manifest: Manifest, cache: Path, fill: Callable[[Path], None]) -> Pat
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return target
+
+
+def _keep_only_listed(folder: Path, manifest: Manifest) -> None:
+    """Removes what the manifest does not list: an engine would read a stray shard or config too."""
+    listed = {entry.path for entry in manifest.files}
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.is_symlink() or path.relative_to(folder).as_posix() not in listed:
+            path.unlink()

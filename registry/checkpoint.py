@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.errors import CheckpointInvalid
+from registry.errors import CheckpointInvalid, RecordConflict
 from registry.manifest import FileEntry, Manifest
-from registry.prompt_file import read_json, read_prompt
+from registry.prompt_file import MANIFEST_FILE, read_json, read_prompt
 from registry.scheme import QuantScheme, read_scheme
 
 PICKLE_SUFFIXES = frozenset(
@@ -24,7 +24,6 @@ PICKLE_SUFFIXES = frozenset(
 )
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 INDEX_FILE = "model.safetensors.index.json"
-MANIFEST_FILE = "liftlock-manifest.json"
 MLMODEL_FILE = "MLmodel"
 # What registering adds beside the files; a downloaded version is the same checkpoint again.
 BOOKKEEPING = frozenset({MANIFEST_FILE, MLMODEL_FILE, "registered_model_meta"})
@@ -158,6 +157,12 @@ def _require_tokenizer(directory: Path) -> None:
 def _tensors(directory: Path) -> dict[str, TensorInfo]:
     """Header entries of every shard, checked against the index where there is one."""
     shards = sorted(directory.glob("*.safetensors"))
+    deeper = sorted(set(directory.rglob("*.safetensors")) - set(shards))
+    if deeper:
+        raise CheckpointInvalid(
+            f"{deeper[0]} lies in a subfolder; weights must lie beside config.json, where the "
+            "engine looks for them"
+        )
     if not shards:
         raise CheckpointInvalid(f"{directory} has no *.safetensors file; its weights are missing")
     tensors: dict[str, TensorInfo] = {}
@@ -221,7 +226,12 @@ def _check_index(index: Path, tensors: Mapping[str, TensorInfo]) -> None:
 
 def _entry(directory: Path, path: Path) -> FileEntry:
     digest, size = hash_file(path)
-    return FileEntry(path=path.relative_to(directory).as_posix(), size_bytes=size, sha256=digest)
+    try:
+        return FileEntry(
+            path=path.relative_to(directory).as_posix(), size_bytes=size, sha256=digest
+        )
+    except ValueError as exc:
+        raise CheckpointInvalid(f"{path} cannot be kept under its name: {exc}") from exc
 
 
 def hash_file(path: Path) -> tuple[str, int]:
@@ -238,15 +248,15 @@ def verify_files(directory: Path, manifest: Manifest) -> None:
     """Compares a directory with a manifest, byte for byte by sha256.
 
     Raises:
-        CheckpointInvalid: a file is missing or differs.
+        RecordConflict: a file is missing or differs.
     """
     for entry in manifest.files:
         path = directory / entry.path
         if not path.is_file():
-            raise CheckpointInvalid(f"{path} is missing, though the manifest lists it")
+            raise RecordConflict(f"{path} is missing, though the manifest lists it")
         digest, size = hash_file(path)
         if (digest, size) != (entry.sha256, entry.size_bytes):
-            raise CheckpointInvalid(
+            raise RecordConflict(
                 f"{path} differs from its manifest: {size} bytes sha256 {digest[:12]}, expected "
                 f"{entry.size_bytes} bytes sha256 {entry.sha256[:12]}"
             )

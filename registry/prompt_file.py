@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import CheckpointInvalid
-from registry.manifest import Generation, Prompt
+from registry.manifest import Generation, Manifest, Prompt
 
 PROMPT_FILE = "prompt.json"
+MANIFEST_FILE = "liftlock-manifest.json"
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -29,7 +30,10 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
 
 
 def read_prompt(directory: Path, prompt_file: Path | None) -> tuple[Prompt, Generation]:
-    """The checkpoint's own `prompt.json`, or the file given for a checkpoint without one.
+    """How a checkpoint is asked: its `prompt.json`, or the file given for one without it.
+
+    A checkpoint that was registered with a given file and downloaded again has its settings in the
+    manifest beside it.
 
     Raises:
         CheckpointInvalid: neither or both are there, or the file is not as it must be.
@@ -41,6 +45,8 @@ def read_prompt(directory: Path, prompt_file: Path | None) -> tuple[Prompt, Gene
             "its digest, so drop the option or make a checkpoint with another template"
         )
     source = own if own.is_file() else prompt_file
+    if source is None and (directory / MANIFEST_FILE).is_file():
+        return _from_manifest(directory / MANIFEST_FILE)
     if source is None:
         raise CheckpointInvalid(
             f"{own} is missing: evaluation and serving need the prompt template and generation "
@@ -80,3 +86,11 @@ def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generatio
         return Prompt(template=raw["template"]), generation
     except ValueError as exc:
         raise CheckpointInvalid(f"{source}: {exc}") from exc
+
+
+def _from_manifest(path: Path) -> tuple[Prompt, Generation]:
+    try:
+        manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise CheckpointInvalid(f"{path} cannot be read: {exc}") from exc
+    return manifest.prompt, manifest.generation

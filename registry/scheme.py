@@ -7,6 +7,7 @@ or not at all; both are refused. Format: the `quantization_config` block that ll
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +15,8 @@ from typing import Any, Protocol
 from registry.errors import CheckpointInvalid
 
 FP8_DTYPE = "F8_E4M3"
+ATTENTION = re.compile(r"\.(self_attn|self_attention|attention|attn)\.")
+"""What architectures call the module whose Linear layers project queries, keys and values."""
 
 
 class HasHeader(Protocol):
@@ -60,6 +63,15 @@ def read_scheme(config: Mapping[str, Any], tensors: Mapping[str, HasHeader]) -> 
     Raises:
         CheckpointInvalid: an unsupported method, or configuration and tensors disagree.
     """
+    try:
+        return _read_scheme(config, tensors)
+    except (AttributeError, TypeError, IndexError) as exc:
+        raise CheckpointInvalid(
+            f"quantization_config in config.json is not what compressed-tensors writes: {exc}"
+        ) from exc
+
+
+def _read_scheme(config: Mapping[str, Any], tensors: Mapping[str, HasHeader]) -> QuantScheme | None:
     block = config.get("quantization_config") or config.get("compression_config")
     fp8 = sorted(k for k, t in tensors.items() if t.dtype == FP8_DTYPE)
     if not block:
@@ -81,7 +93,7 @@ def read_scheme(config: Mapping[str, Any], tensors: Mapping[str, HasHeader]) -> 
     return QuantScheme(
         weights=weights,
         activations=activations,
-        attention=any(".self_attn." in name for name in fp8),
+        attention=any(ATTENTION.search(name) for name in fp8),
         kv_cache=bool(block.get("kv_cache_scheme")),
         layers=len(fp8),
         ignore=tuple(block.get("ignore") or ()),

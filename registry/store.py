@@ -91,6 +91,10 @@ class Evidence(Protocol):
         """Ends a run."""
         ...
 
+    def label(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Sets tags of a run."""
+        ...
+
     def find(self, model: str, stage: str, inputs_digest: str) -> StageEvidence | None:
         """The newest finished stage with the same inputs."""
         ...

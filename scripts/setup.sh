@@ -94,5 +94,5 @@ for stray in torchvision torchaudio torchcodec triton; do
     "$venv/bin/python" -m pip uninstall -q -y "$stray" >>"$log" 2>&1
   fi
 done
-touch "$venv/.ready"
+touch "$venv/.ready-$flavor"
 say "ready in $((SECONDS - started)) s: $venv/bin/liftlock --help"

@@ -6,14 +6,15 @@ so a version that is up takes nothing until the edge is told to send it somethin
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from serving import directory
-from serving.errors import DeploymentFailed
+from serving.errors import DeploymentFailed, ServingError
 from serving.worker_env import worker_env
 
 if TYPE_CHECKING:
@@ -50,6 +51,22 @@ def application_name(model: str, version: int) -> str:
     return f"{model}-v{version}"
 
 
+@contextlib.contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Turns what Ray raises when a cluster is away or refuses into our error."""
+    from ray.exceptions import RayError
+    from ray.serve.exceptions import RayServeException
+
+    try:
+        yield
+    except (RayError, RayServeException, OSError, RuntimeError) as exc:
+        detail = str(exc).strip().splitlines()[:1] or [type(exc).__name__]
+        raise ServingError(
+            f"the Ray cluster failed while {action}: {detail[0]}; see `liftlock doctor` and the "
+            "cluster's log, then run the same command again"
+        ) from exc
+
+
 class RayCluster:
     """A connected Ray cluster with Serve and the replica directory on it."""
 
@@ -67,15 +84,16 @@ class RayCluster:
 
         # Both announce on the terminal what every command would repeat.
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
-        if not ray.is_initialized():
-            ray.init(
-                address=address,
-                namespace=directory.NAMESPACE,
-                log_to_driver=False,
-                logging_level=logging.WARNING,
-            )
-        serve.start(proxy_location="Disabled")
-        directory.ensure()
+        with _translated(f"connecting to {address}"):
+            if not ray.is_initialized():
+                ray.init(
+                    address=address,
+                    namespace=directory.NAMESPACE,
+                    log_to_driver=False,
+                    logging_level=logging.WARNING,
+                )
+            serve.start(proxy_location="Disabled")
+            directory.ensure()
         return cls()
 
     def directory(self) -> directory.DirectoryClient:
@@ -129,7 +147,8 @@ class RayCluster:
         """Every version on the cluster; applications with other names are not ours."""
         from ray import serve
 
-        applications = serve.status().applications
+        with _translated("listing applications"):
+            applications = serve.status().applications
         listed = (_application(name, overview) for name, overview in applications.items())
         return tuple(a for a in listed if a is not None)
 
@@ -142,7 +161,8 @@ class RayCluster:
         from ray import serve
 
         name = application_name(model, version)
-        serve.delete(name, _blocking=False)
+        with _translated(f"deleting {name}"):
+            serve.delete(name, _blocking=False)
         give_up_s = self._clock() + timeout_s
         while self.application(model, version) is not None:
             if self._clock() > give_up_s:

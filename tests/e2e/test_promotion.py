@@ -115,7 +115,7 @@ def test_status_history_and_plan_agree(promoted: Promoted) -> None:
     ).json()
     states = {s["stage"]: s["state"] for s in plan["steps"]}
     assert states["register"] == states["quantize"] == states["evaluate"] == "done"
-    assert states["rollout"] == "skip"
+    assert states["rollout"] == "run"
 
 
 def test_same_promotion_again_reuses_everything(promoted: Promoted) -> None:

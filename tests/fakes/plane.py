@@ -23,6 +23,7 @@ class FakePlane:
     """Versions that answer with another checkpoint's digest."""
     dead: set[int] = field(default_factory=set)
     """Versions that have lost their replicas."""
+    never_drains: set[int] = field(default_factory=set)
     counts_readable: bool = True
     events: list[str] = field(default_factory=list)
     _counts: dict[int, list[int]] = field(default_factory=dict)
@@ -35,7 +36,8 @@ class FakePlane:
         return dict(self.shares)
 
     def start(self, version: ModelVersion, replicas: int) -> None:
-        self.events.append(f"start {version.version} x{replicas}")
+        if version.version not in self.deployed:
+            self.events.append(f"start {version.version} x{replicas}")
         self.deployed[version.version] = version
 
     def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
@@ -75,6 +77,8 @@ class FakePlane:
         return 0 if version in self.dead else 1
 
     def retire(self, version: int, timeout_s: float) -> None:
+        if version in self.never_drains:
+            raise DeploymentFailed(f"version {version} was still draining after {timeout_s:g} s")
         if self.deployed.pop(version, None) is not None:
             self.events.append(f"retire {version}")
 

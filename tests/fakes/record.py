@@ -126,7 +126,10 @@ class MemoryEvidence:
     def close(self, run_id: str, *, failed: bool = False, tags: Mapping[str, str]) -> None:
         run = self.runs[run_id]
         run.status = "FAILED" if failed else "FINISHED"
-        run.tags.update({str(k): v for k, v in tags.items()})
+        self.label(run_id, tags)
+
+    def label(self, run_id: str, tags: Mapping[str, str]) -> None:
+        self.runs[run_id].tags.update({str(k): v for k, v in tags.items()})
 
     def find(self, model: str, stage: str, inputs_digest: str) -> StageEvidence | None:
         wanted = (model, stage, inputs_digest, "FINISHED")

@@ -100,7 +100,7 @@ def test_taken_port_is_named_and_nothing_is_left(
     assert result.exit_code == Exit.FAULT
     assert "taken by another program" in result.output
     assert "LIFTLOCK_MLFLOW_PORT" in result.output
-    assert not (tmp_path / "home" / "run").exists()
+    assert list((tmp_path / "home" / "run").glob("*.json")) == []
 
 
 def test_stop_with_nothing_running_is_done(run: object) -> None:

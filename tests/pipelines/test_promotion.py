@@ -18,16 +18,17 @@ import yaml
 from evals import suite as suites
 from evals.outcome import Outcome, Outcomes
 from pipelines import config as configs
-from pipelines import rollback, worker
+from pipelines import records, rollback, worker
 from pipelines.config import PromotionConfig
-from pipelines.errors import ConfigInvalid, StageFailed
+from pipelines.errors import ConfigInvalid, NothingToServe, StageFailed
 from pipelines.place import Place
 from pipelines.promotion import Ending, Promotion, Request, promote
 from registry import checkpoint
-from registry.errors import NotFound
+from registry.errors import RecordConflict, RecordUnavailable
+from registry.ledger import Kind, LedgerEntry
 from registry.manifest import Manifest
 from registry.model import Tag
-from registry.store import Record
+from registry.store import Record, Registration
 from tests.fakes import checkpoints
 from tests.fakes.plane import FakePlane
 from tests.fakes.record import MemoryEvidence, MemoryVersions, memory_record
@@ -75,6 +76,11 @@ class World:
         return Request(
             checkpoint=checkpoint.inspect(directory), config=config, config_folder=self.folder
         )
+
+    def rollback(self, to: int | None = None) -> rollback.Restored:
+        target = rollback.target_of(self.record, "grammar", to)
+        config = rollback.settings_of(self.record, "grammar", target)
+        return rollback.rollback(target, config, self.place, reason="complaints")
 
     def promote(self, seed: int, *, wrong: int = 0, **settings: Any) -> Promotion:
         request = self.request(seed, **settings)
@@ -272,30 +278,145 @@ def test_unknown_parent_is_refused_before_anything_is_registered(world: World) -
 def test_rollback_goes_to_what_served_before_and_is_entered(world: World) -> None:
     world.promote(1, **FAST)
     world.promote(2, **FAST)
-    config = world.request(1, **FAST).config
-    restored = rollback.rollback(config, world.place, to=None, reason="complaints")
+    restored = world.rollback()
     assert restored.entry.version == 1
     assert world.plane.shares == {1: 100}
     assert [str(e.kind) for e in world.record.ledger.entries("grammar")] == [
         "promote", "promote", "rollback",
     ]  # fmt: skip
-    with pytest.raises(NotFound, match="first that served"):
-        rollback.rollback(config, world.place, to=None, reason="again")
+    with pytest.raises(NothingToServe, match="first that served"):
+        world.rollback()
 
 
 @pytest.mark.parametrize(("to", "told"), [(9, "never served"), (2, "in charge already")])
 def test_rollback_to_a_wrong_version_is_refused(world: World, to: int, told: str) -> None:
     world.promote(1, **FAST)
     world.promote(2, **FAST)
-    with pytest.raises(NotFound, match=told):
-        rollback.rollback(world.request(1, **FAST).config, world.place, to=to, reason="x")
+    with pytest.raises(NothingToServe, match=told):
+        world.rollback(to=to)
     assert world.plane.shares == {2: 100}
 
 
 def test_restore_brings_the_champion_up_and_enters_nothing(world: World) -> None:
     world.promote(1, **FAST)
     world.plane.deployed.clear()
-    restored = rollback.restore(world.request(1, **FAST).config, world.place)
+    entry = rollback.champion_of(world.record, "grammar")
+    config = rollback.settings_of(world.record, "grammar", entry)
+    restored = rollback.restore(entry, config, world.place)
     assert restored.entry.version == 1
     assert world.plane.running() == (1,)
     assert len(world.record.ledger.entries("grammar")) == 1
+
+
+def test_version_is_served_again_with_the_settings_it_was_promoted_with(world: World) -> None:
+    world.promote(1, rollout={"bake_s": 0.0, "drain_timeout_s": 7.0})
+    world.promote(2, **FAST)
+    target = rollback.target_of(world.record, "grammar", None)
+    config = rollback.settings_of(world.record, "grammar", target)
+    assert config.rollout.drain_timeout_s == 7.0
+    world.rollback()
+    entry = rollback.champion_of(world.record, "grammar")
+    assert rollback.settings_of(world.record, "grammar", entry) == config
+
+
+def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) -> None:
+    world.promote(1, **FAST)
+    rival = records.Change(
+        kind=Kind.PROMOTE, policy_digest="p", evidence_run="run-1", actor="rival", reason="first",
+        at="2030-01-01T00:00:00Z", entries_seen=1, in_charge=1,
+    )  # fmt: skip
+    third = world.request(3, **FAST).checkpoint
+    what = Registration(name="rival", run_id="run-1")
+    other = world.record.versions.register("grammar", third, what)
+
+    def overtaken() -> FakePlane:
+        records.commit(world.record, other, rival, world.progress.note)
+        return world.plane
+
+    place = dataclasses.replace(world.place, plane=overtaken)
+    request = world.request(2, **FAST)
+    world.wrong[request.checkpoint.digest] = 0
+    with pytest.raises(RecordConflict, match="changed since this was decided"):
+        promote(request, place)
+    assert [e.version for e in world.record.ledger.entries("grammar")] == [1, other.version]
+    assert world.plane.shares == {1: 100}
+
+
+def test_mirrors_that_fail_after_the_entry_do_not_undo_the_promotion(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*args: object) -> None:
+        raise RecordUnavailable("MLflow is away")
+
+    world.promote(1, **FAST)
+    monkeypatch.setattr(world.record.versions, "describe", describe_fails(world, away))
+    assert world.promote(2, **FAST).ending is Ending.PROMOTED
+    assert world.plane.shares == {2: 100}
+    assert any("will be set by the next command" in note for note in world.progress.notes)
+    monkeypatch.undo()
+    assert records.reconcile(world.record, "grammar") is None
+    versions = world.record.versions
+    assert isinstance(versions, MemoryVersions)
+    assert "Serving: version 2" in versions.descriptions["grammar", None]
+
+
+def describe_fails(world: World, away: Callable[..., None]) -> Callable[..., None]:
+    """Fails for the model's page only, as it would after the ledger entry."""
+    real = world.record.versions.describe
+
+    def describe(model: str, version: int | None, text: str) -> None:
+        if version is None:
+            away()
+        real(model, version, text)
+
+    return describe
+
+
+def test_entry_whose_answer_was_lost_counts_as_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = world.record.ledger.append
+
+    def lost(model: str, entry: LedgerEntry) -> None:
+        real(model, entry)
+        raise RecordUnavailable("timed out")
+
+    monkeypatch.setattr(world.record.ledger, "append", lost)
+    assert world.promote(1, **FAST).ending is Ending.PROMOTED
+    assert world.plane.shares == {1: 100}
+    assert len(world.record.ledger.entries("grammar")) == 1
+
+
+def test_evidence_whose_artifacts_are_gone_is_made_again(world: World) -> None:
+    world.promote(1, **FAST)
+    evidence = world.record.evidence
+    assert isinstance(evidence, MemoryEvidence)
+    for run in evidence.runs.values():
+        run.files.pop("outcomes/small.json", None)
+        run.files.pop("report.html", None)
+    assert world.promote(1, **FAST).ending is Ending.ALREADY_CHAMPION
+    assert not world.progress.reused["evaluate"]
+    assert not world.progress.reused["gate"]
+
+
+def test_failed_stage_says_why_in_the_record(world: World) -> None:
+    with pytest.raises(StageFailed):
+        world.promote(1, wrong=-1, **FAST)
+    evidence = world.record.evidence
+    assert isinstance(evidence, MemoryEvidence)
+    failed = {r.name: r.tags[Tag.ERROR] for r in evidence.runs.values() if r.status == "FAILED"}
+    assert failed == {
+        "promote ck1": "StageFailed: out of memory", "evaluate": "StageFailed: out of memory",
+    }  # fmt: skip
+
+
+def test_endless_reason_is_refused_before_anything_is_done(world: World) -> None:
+    with pytest.raises(ConfigInvalid, match="the reason has"):
+        dataclasses.replace(world.request(1, **FAST), reason="x" * 5000)
+
+
+def test_lineage_given_later_is_added_to_the_version(world: World) -> None:
+    world.promote(1, **FAST)
+    request = dataclasses.replace(world.request(1, **FAST), lineage="run-of-training")
+    done = promote(request, world.place)
+    assert done.version.tags[Tag.LINEAGE] == "run-of-training"

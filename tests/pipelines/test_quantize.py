@@ -87,9 +87,9 @@ def test_worker_passes_on_progress_and_its_own_last_words(tmp_path: Path) -> Non
     [("crash", "ended with code 1: ValueError: unforeseen"), ("kill", "most likely for memory")],
 )
 def test_worker_that_breaks_is_told_with_its_log(tmp_path: Path, how: str, said: str) -> None:
-    with pytest.raises(StageFailed, match=said) as raised:
+    with pytest.raises(StageFailed, match=said):
         worker.run("tests.pipelines.failing_worker", {"how": how}, tmp_path, lambda _: None)
-    assert str(tmp_path / "worker.log") in str(raised.value)
+    assert "one of two" in (tmp_path / "worker.log").read_text()
     assert json.loads((tmp_path / "request.json").read_text()) == {"how": how}
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from registry import checkpoint
-from registry.errors import CheckpointInvalid
+from registry.errors import CheckpointInvalid, RecordConflict
 from registry.manifest import Manifest
+from registry.prompt_file import MANIFEST_FILE
 from tests.fakes import checkpoints
 
 
@@ -51,7 +52,7 @@ def test_prompt_template_is_part_of_the_digest(tmp_path: Path) -> None:
 def test_bookkeeping_of_an_earlier_registration_is_not_part_of_it(tmp_path: Path) -> None:
     directory = checkpoints.make(tmp_path / "ck")
     before = checkpoint.inspect(directory)
-    (directory / checkpoint.MANIFEST_FILE).write_text(before.manifest.to_json())
+    (directory / MANIFEST_FILE).write_text(before.manifest.to_json())
     (directory / checkpoint.MLMODEL_FILE).write_text("flavors: {}")
     assert checkpoint.inspect(directory).digest == before.digest
 
@@ -183,7 +184,7 @@ def test_verify_files_notices_one_changed_byte(tmp_path: Path) -> None:
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(CheckpointInvalid, match="differs from its manifest"):
+    with pytest.raises(RecordConflict, match="differs from its manifest"):
         checkpoint.verify_files(directory, manifest)
 
 

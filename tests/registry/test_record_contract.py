@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from registry import cache, checkpoint, ledger
-from registry.errors import CheckpointInvalid, NotFound, RecordConflict, RecordUnavailable
+from registry.errors import NotFound, RecordConflict, RecordUnavailable
 from registry.ledger import Kind, LedgerEntry
 from registry.model import ModelVersion, Tag
 from registry.store import Record, Registration
@@ -180,7 +180,7 @@ def test_corrupt_download_is_refused_and_not_cached(tmp_path: Path, checkpoint_d
         model="m", version=1, digest=manifest.digest, source="models:/m-1", model_id=None,
         manifest=manifest,
     )  # fmt: skip
-    with pytest.raises(CheckpointInvalid, match="differs"):
+    with pytest.raises(RecordConflict, match="differs"):
         cache.fetch(Corrupting(), version, tmp_path / "cache")  # type: ignore[arg-type]
     assert list((tmp_path / "cache").iterdir()) == []
 
