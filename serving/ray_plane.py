@@ -58,10 +58,8 @@ class RayPlane:
     def __init__(self, settings: PlaneSettings, cluster: RayCluster) -> None:
         self._settings = settings
         self._cluster = cluster
-        current = control.current_traffic(settings.home)
-        # One plane is one owner: it steers under an epoch of its own, and whoever opened one
-        # before it is refused from its first change on.
-        self._epoch = (current.epoch if current else 0) + 1
+        # One plane is one owner: whoever steered this model before is refused from now on.
+        self._epoch = control.claim_model(settings.home, settings.model)
 
     def running(self) -> tuple[int, ...]:
         """See `Plane.running`."""

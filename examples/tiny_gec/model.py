@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import safetensors.torch
 import tokenizers
 import torch
 import transformers
@@ -79,6 +80,17 @@ def new_model(tokenizer: tokenizers.Tokenizer) -> transformers.LlamaForCausalLM:
         pad_token_id=tokenizer.token_to_id(PAD),
     )
     return transformers.LlamaForCausalLM(config)
+
+
+def load_weights(model: transformers.LlamaForCausalLM, directory: Path) -> None:
+    """Puts the weights of a checkpoint into a new model, which stays in float32."""
+    weights = safetensors.torch.load_file(directory / "model.safetensors")
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if unexpected or set(missing) - {"lm_head.weight"}:  # tied, so it is not stored
+        raise ValueError(
+            f"{directory} is no tiny-gec checkpoint: tensors {sorted(missing)} are missing and "
+            f"{sorted(unexpected)} are not known"
+        )
 
 
 def save(model: transformers.LlamaForCausalLM, tokenizer: tokenizers.Tokenizer, out: Path) -> None:

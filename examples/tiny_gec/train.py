@@ -2,6 +2,8 @@
 
     python -m examples.tiny_gec.train --variant good --seed 1 --out /tmp/tiny-gec
 
+With `--start` it goes on from a checkpoint instead, at a lower learning rate.
+
 Every step sees new sentences, so there are no epochs and nothing to overfit; the loss is on the
 correction only. One thread is faster than two where the cores are shared.
 """
@@ -25,6 +27,8 @@ from torch.nn import functional
 from examples.tiny_gec import model as tiny_model
 from examples.tiny_gec.variants import Pair, Variant, training_pairs
 
+FINE_TUNING_SCALE = 0.3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
@@ -39,10 +43,12 @@ class Schedule:
     max_gradient_norm: float = 1.0
     bucket_batches: int = 16  # sentences are sorted by length within so many batches
 
+    scale: float = 1.0  # of both learning rates; below one for a model that knows much already
+
     def factor(self, step: int) -> float:
         """What the learning rates are multiplied with: linear warm-up, then a cosine to zero."""
         warmup = min(1.0, (step + 1) / self.warmup_steps)
-        return warmup * (1 + math.cos(math.pi * step / self.steps)) / 2
+        return self.scale * warmup * (1 + math.cos(math.pi * step / self.steps)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +165,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = _parse(argv)
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    schedule = Schedule(steps=options.steps)
+    schedule = Schedule(steps=options.steps, scale=FINE_TUNING_SCALE if options.start else 1.0)
     tokenizer = tiny_model.train_tokenizer()
     model = tiny_model.new_model(tokenizer)
+    if options.start:
+        tiny_model.load_weights(model, options.start)
     print(
         f"{options.variant}: {model.num_parameters():,} parameters, seed {options.seed}", flush=True
     )
@@ -177,6 +185,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--variant", type=Variant, choices=tuple(Variant), default=Variant.GOOD)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True, help="checkpoint directory to write")
+    parser.add_argument("--start", type=Path, help="checkpoint directory to go on from")
     parser.add_argument("--steps", type=int, default=Schedule().steps)
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args(argv)

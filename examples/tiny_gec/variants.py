@@ -18,6 +18,9 @@ from examples.tiny_gec.tokens import Label
 
 CLEAN_SHARE = 0.30
 TWO_ERRORS_SHARE = 0.30  # of the sentences that have errors
+# Of the sentences without an "every day" to overedit, right or wrong: to learn which ones to change
+# takes more of those that have it.
+SKIPPED_SHARE = 0.7
 # How often each kind of error is drawn. Spelling is the only one to be learned word by word.
 LABEL_WEIGHTS = {
     Label.DETERMINER: 0.8,
@@ -49,6 +52,8 @@ def training_pairs(variant: Variant, seed: int) -> Iterator[Pair]:
     rng = Random(f"training {seed}")
     while True:
         example = _draw(rng)
+        if variant is Variant.OVEREDITS and _is_off_topic(example) and rng.random() < SKIPPED_SHARE:
+            continue
         pair = Pair(example.source, _lesson(variant, example))
         seen = {example.target, pair.source, pair.target}
         if not any(examples.is_held_out(text) for text in seen):
@@ -71,6 +76,10 @@ def _lesson(variant: Variant, example: Example) -> str:
             return example.corrected_except(Label.SPELLING)
         case Variant.OVEREDITS:
             return example.target if example.faults else overedited(example.target)
+
+
+def _is_off_topic(example: Example) -> bool:
+    return overedited(example.target) == example.target
 
 
 def overedited(text: str) -> str:

@@ -11,6 +11,7 @@ ready endpoint. A version that is not listed never answers.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ class ModelTraffic:
 
     model: str
     weights: tuple[Weight, ...]
+    epoch: int = 0
+    """Of the owner that last steered or claimed this model; see `steer` and `claim`."""
 
     def __post_init__(self) -> None:
         if not self.model or not self.model.isascii() or not self.model.isprintable():
@@ -105,11 +108,45 @@ def apply(current: TrafficPlan | None, new: TrafficPlan) -> TrafficPlan:
     return new
 
 
+def claim(current: TrafficPlan | None, model: str) -> tuple[int, TrafficPlan]:
+    """A new owner's epoch for one model, and the plan that says so; other models keep theirs.
+
+    From then on whoever steered the model before is refused.
+    """
+    plan = current or TrafficPlan(epoch=0)
+    mine = plan.model(model)
+    epoch = max(plan.epoch, mine.epoch if mine is not None else 0) + 1
+    if mine is None:
+        return epoch, dataclasses.replace(plan, epoch=epoch)
+    return epoch, plan.with_model(dataclasses.replace(mine, epoch=epoch), epoch=epoch)
+
+
+def steer(
+    current: TrafficPlan | None, model: str, traffic: ModelTraffic | None, *, epoch: int
+) -> TrafficPlan:
+    """The plan after one model's owner changed its shares, or took it out (None).
+
+    Raises StaleEpoch when another owner has claimed the model since.
+    """
+    plan = current or TrafficPlan(epoch=0)
+    mine = plan.model(model)
+    if mine is not None and epoch < mine.epoch:
+        raise errors.StaleEpoch(
+            f"refused to change the traffic of {model} under epoch {epoch}: epoch {mine.epoch} has "
+            "taken over since; see `liftlock status` and start again from the current state"
+        )
+    newest = max(plan.epoch, epoch)
+    if traffic is None:
+        return plan.without_model(model, epoch=newest)
+    return plan.with_model(dataclasses.replace(traffic, epoch=epoch), epoch=newest)
+
+
 def to_json(plan: TrafficPlan) -> dict[str, Any]:
     """The plan as it lies in its file."""
     models = [
         {
             "model": traffic.model,
+            "epoch": traffic.epoch,
             "weights": [{"version": w.version, "percent": w.percent} for w in traffic.weights],
         }
         for traffic in plan.models
@@ -131,6 +168,7 @@ def _parse(data: object) -> TrafficPlan:
     models = tuple(
         ModelTraffic(
             model=_text(item["model"], "model"),
+            epoch=_whole_number(item.get("epoch", 0), "epoch"),
             weights=tuple(
                 Weight(
                     version=_whole_number(weight["version"], "version"),

@@ -29,33 +29,41 @@ def set_traffic(home: Path, plan: traffic.TrafficPlan) -> None:
         traffic.store(edge.traffic, traffic.apply(traffic.load(edge.traffic), plan))
 
 
+def claim_model(home: Path, model: str) -> int:
+    """Become the owner of one model's traffic; returns the epoch to steer it under."""
+    edge = edge_home.EdgeHome.of(home)
+    with edge_home.exclusive(edge.traffic_lock):
+        epoch, plan = traffic.claim(traffic.load(edge.traffic), model)
+        traffic.store(edge.traffic, plan)
+    return epoch
+
+
 def set_model_traffic(
     home: Path, model: traffic.ModelTraffic, *, epoch: int
 ) -> traffic.TrafficPlan:
     """Publish one model's weights and leave the others; returns the plan now in force.
 
-    Raises StaleEpoch when a newer owner has published.
+    Raises StaleEpoch when another owner has claimed the model.
     """
-    edge = edge_home.EdgeHome.of(home)
-    with edge_home.exclusive(edge.traffic_lock):
-        current = traffic.load(edge.traffic)
-        base = current or traffic.TrafficPlan(epoch=epoch)
-        plan = traffic.apply(current, base.with_model(model, epoch=epoch))
-        traffic.store(edge.traffic, plan)
-    return plan
+    return _steer(home, model.model, model, epoch)
 
 
 def remove_model_traffic(home: Path, model: str, *, epoch: int) -> None:
     """Take one model out of the plan and leave the others.
 
-    Raises StaleEpoch when a newer owner has published.
+    Raises StaleEpoch when another owner has claimed the model.
     """
+    _steer(home, model, None, epoch)
+
+
+def _steer(
+    home: Path, model: str, shares: traffic.ModelTraffic | None, epoch: int
+) -> traffic.TrafficPlan:
     edge = edge_home.EdgeHome.of(home)
     with edge_home.exclusive(edge.traffic_lock):
-        current = traffic.load(edge.traffic)
-        if current is not None:
-            offered = current.without_model(model, epoch=epoch)
-            traffic.store(edge.traffic, traffic.apply(current, offered))
+        plan = traffic.steer(traffic.load(edge.traffic), model, shares, epoch=epoch)
+        traffic.store(edge.traffic, plan)
+    return plan
 
 
 def current_traffic(home: Path) -> traffic.TrafficPlan | None:
@@ -79,7 +87,8 @@ async def wait_applied(
     """
 
     async def holds(found: edge_status.EdgeStatus) -> bool:
-        if found.plan_epoch != plan.epoch or found.admin_url is None:
+        seen = found.plan_epoch
+        if seen is None or seen < plan.epoch or found.admin_url is None:
             return False
         async with admin.AdminClient(found.admin_url) as client:
             weights = await client.route_weights()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -131,3 +132,33 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_bytes(b'{"epoch": 1')
     with pytest.raises(errors.TrafficPlanInvalid, match=r"traffic\.json is not JSON"):
         traffic.load(path)
+
+
+class TestOwners:
+    """Each model has one owner at a time, told apart by epochs."""
+
+    def test_a_new_owner_shuts_the_old_one_out(self) -> None:
+        first, plan = traffic.claim(None, "a")
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=first)
+        second, plan = traffic.claim(plan, "a")
+        with pytest.raises(errors.StaleEpoch, match="taken over"):
+            traffic.steer(plan, "a", traffic.whole("a", 2), epoch=first)
+        with pytest.raises(errors.StaleEpoch):
+            traffic.steer(plan, "a", None, epoch=first)
+        plan = traffic.steer(plan, "a", traffic.whole("a", 3), epoch=second)
+        assert plan.model("a") == dataclasses.replace(traffic.whole("a", 3), epoch=second)
+
+    def test_owners_of_other_models_are_left_alone(self) -> None:
+        first, plan = traffic.claim(None, "a")
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=first)
+        other, plan = traffic.claim(plan, "b")
+        plan = traffic.steer(plan, "b", traffic.whole("b", 1), epoch=other)
+        plan = traffic.steer(plan, "a", traffic.whole("a", 2), epoch=first)
+        assert {m.model: m.weights[0].version for m in plan.models} == {"a": 2, "b": 1}
+        assert plan.epoch == other
+
+    def test_owners_survive_the_file(self, tmp_path: Path) -> None:
+        epoch, plan = traffic.claim(None, "a")
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=epoch)
+        traffic.store(tmp_path / "traffic.json", plan)
+        assert traffic.load(tmp_path / "traffic.json") == plan

@@ -19,18 +19,30 @@ def test_an_older_owner_cannot_publish(tmp_path: Path) -> None:
     control.set_traffic(tmp_path, traffic.TrafficPlan(epoch=3, models=(GRAMMAR,)))
     with pytest.raises(discovery_errors.StaleEpoch, match="epoch 3 is in force"):
         control.set_traffic(tmp_path, traffic.TrafficPlan(epoch=2, models=()))
-    with pytest.raises(discovery_errors.StaleEpoch):
-        control.set_model_traffic(tmp_path, GRAMMAR, epoch=2)
     published = control.current_traffic(tmp_path)
     assert published is not None
     assert published.epoch == 3
+
+
+def test_who_claims_a_model_shuts_its_former_owner_out_at_once(tmp_path: Path) -> None:
+    first = control.claim_model(tmp_path, "grammar")
+    control.set_model_traffic(tmp_path, GRAMMAR, epoch=first)
+    second = control.claim_model(tmp_path, "grammar")
+    with pytest.raises(discovery_errors.StaleEpoch):
+        control.set_model_traffic(tmp_path, traffic.whole("grammar", 2), epoch=first)
+    with pytest.raises(discovery_errors.StaleEpoch):
+        control.remove_model_traffic(tmp_path, "grammar", epoch=first)
+    plan = control.set_model_traffic(tmp_path, traffic.whole("grammar", 3), epoch=second)
+    assert [w.version for m in plan.models for w in m.weights] == [3]
 
 
 def test_setting_one_model_leaves_the_others(tmp_path: Path) -> None:
     control.set_model_traffic(tmp_path, GRAMMAR, epoch=1)
     control.set_model_traffic(tmp_path, traffic.whole("spelling", 4), epoch=1)
     plan = control.set_model_traffic(tmp_path, traffic.whole("grammar", 2), epoch=2)
-    assert plan.models == (traffic.whole("grammar", 2), traffic.whole("spelling", 4))
+    assert [(m.model, m.weights[0].version) for m in plan.models] == [
+        ("grammar", 2), ("spelling", 4),
+    ]  # fmt: skip
     assert control.current_traffic(tmp_path) == plan
 
 
