@@ -31,7 +31,7 @@ from pipelines import config as configs
 from pipelines import records, rollback
 from pipelines.place import Place
 from pipelines.switch import Switch
-from registry import cache, checkpoint, ledger
+from registry import cache, checkpoint
 from registry.ledger import Kind
 from registry.mlflow_store import connect
 from registry.model import ModelVersion
@@ -93,7 +93,6 @@ class World:
     def promote(self, version: ModelVersion) -> None:
         """The rollout and the record of a promotion, as `liftlock promote` does them."""
         entries = self.record.ledger.entries(MODEL)
-        now = ledger.champion(entries)
         run = self.record.evidence.open(MODEL, "benchmark", {}, None)
         change = records.Change(
             kind=Kind.PROMOTE,
@@ -103,12 +102,11 @@ class World:
             reason="benchmark",
             at=placing.now(),
             entries_seen=len(entries),
-            in_charge=now.version if now else None,
         )
         Switch(self.plane(), self.config.rollout, note=print).to(
             version,
             lambda _: records.commit(self.record, version, change, print),
-            in_charge=change.in_charge,
+            in_charge=lambda: records.in_charge(self.record, MODEL),
         )
 
     def rollback(self) -> None:

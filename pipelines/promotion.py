@@ -119,7 +119,6 @@ def _run(request: Request, place: Place, run_id: str) -> Promotion:
             reason=request.reason or evaluation.headline(judged.verdict),
             at=place.now(),
             entries_seen=len(entries),
-            in_charge=champion.version if champion else None,
         )
         switched = _roll_out(config, candidate, change, place, stages)
         ending = Ending.PROMOTED
@@ -179,7 +178,7 @@ def _roll_out(
         lambda note: Switch(place.plane(), config.rollout, note=note).to(
             candidate,
             lambda _: records.commit(place.record, candidate, change, note),
-            in_charge=change.in_charge,
+            in_charge=lambda: records.in_charge(place.record, config.model),
         ),
         describe_switch,
     )

@@ -34,8 +34,12 @@ class Change:
     at: str
     entries_seen: int
     """Length of the ledger when it was decided; a longer one means that the decision is stale."""
-    in_charge: int | None
-    """The version that was champion then."""
+
+
+def in_charge(record: Record, model: str) -> int | None:
+    """The version that the ledger says serves."""
+    entry = ledger.champion(record.ledger.entries(model))
+    return entry.version if entry is not None else None
 
 
 def check_reason(reason: str) -> None:

@@ -56,7 +56,6 @@ def rollback(
         model, f"rollback to version {target.version}", {Tag.STAGE: "rollback"}, None
     )
     evidence.text(run_id, SETTINGS_FILE, config.to_yaml())
-    now = ledger.champion(entries)
     change = records.Change(
         kind=Kind.ROLLBACK,
         policy_digest=target.policy_digest,
@@ -65,7 +64,6 @@ def rollback(
         reason=reason,
         at=place.now(),
         entries_seen=len(entries),
-        in_charge=now.version if now else None,
     )
     with evidence_closed(evidence, run_id):
         switched = _switch(config, place, version, change)
@@ -79,7 +77,7 @@ def restore(entry: LedgerEntry, config: PromotionConfig, place: Place) -> Restor
     version = _pinned(place, config.model, entry)
     policy = dataclasses.replace(config.rollout, steps=(100,))
     switched = Switch(place.plane(), policy, note=place.progress.note).to(
-        version, _nothing, in_charge=entry.version
+        version, _nothing, in_charge=lambda: entry.version
     )
     records.reconcile(place.record, config.model)
     return Restored(entry=entry, switched=switched)
@@ -166,7 +164,7 @@ def _switch(
         lambda note: Switch(place.plane(), policy, note=note).to(
             version,
             lambda _: records.commit(place.record, version, change, note),
-            in_charge=change.in_charge,
+            in_charge=lambda: records.in_charge(place.record, config.model),
         ),
         describe_switch,
     )

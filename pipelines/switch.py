@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pipelines import rollout
 from pipelines.errors import RolloutReverted
 from pipelines.rollout import Move, Observation, RolloutPolicy
+from registry.errors import RegistryError
 from registry.model import ModelVersion, short
 from serving.errors import DeploymentFailed, ServingError
 from serving.plane import Answer, Counts, Plane
@@ -65,15 +66,15 @@ class Switch:
         version: ModelVersion,
         commit: Callable[[Answer], object],
         *,
-        in_charge: int | None,
+        in_charge: Callable[[], int | None],
     ) -> SwitchResult:
         """Moves all traffic to a version, commits, and retires what served before.
 
         Args:
             version: what should serve.
-            in_charge: version that the ledger says serves. It, and not what the edge happens to
-                do, is what a failure goes back to: an interrupted rollout may have left traffic
-                on a version that was never recorded.
+            in_charge: asks the ledger what serves. That, and not what the edge happens to do, is
+                what a failure goes back to: an interrupted rollout may have left traffic on a
+                version that was never recorded, and a rival may have been recorded meanwhile.
             commit: called once the version answers through the edge with all traffic; if it
                 raises, traffic goes back.
 
@@ -82,7 +83,8 @@ class Switch:
             ServingError: it never became ready; the old one serves as before.
         """
         new = version.version
-        beside = self._beside(new, in_charge)
+        known = in_charge()
+        beside = self._beside(new, known)
         started = self._clock()
         try:
             self._bring_up(version)
@@ -92,7 +94,9 @@ class Switch:
             answer = self._confirm(version)
             commit(answer)
         except BaseException:
-            self._put_back(new, in_charge)
+            with contextlib.suppress(RegistryError):  # away: what was known has to do
+                known = in_charge()
+            self._put_back(new, known)
             raise
         self._retire_all_but(new)
         return SwitchResult(

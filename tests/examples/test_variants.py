@@ -1,10 +1,12 @@
 import itertools
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from examples.tiny_gec import examples, variants
+from examples.tiny_gec import examples, heldout, lexicon, variants
+from examples.tiny_gec.tokens import Label
 from examples.tiny_gec.variants import Pair, Variant
 
 SUITES = Path(__file__).parents[2] / "evals/suites/synthetic"
@@ -42,33 +44,37 @@ def test_about_thirty_percent_is_clean() -> None:
 
 
 def test_nospell_leaves_misspelled_words_as_they_are() -> None:
-    good, nospell = _paired(Variant.NOSPELL)
-    changed = [(g, n) for g, n in zip(good, nospell, strict=True) if g.target != n.target]
-    assert 0.2 < len(changed) / len(good) < 0.5
-    for right, taught in changed:
-        kept = set(taught.target.split()) - set(right.target.split())
-        assert len(kept) == 1
-        assert kept <= set(taught.source.split())
+    rng = Random(1)
+    for _ in range(200):
+        example = examples.draw(rng, (Label.SPELLING, Label.NOUN_NUMBER))
+        taught = variants.lesson(Variant.NOSPELL, example)
+        (misspelled,) = set(taught.lower()[:-1].split()) - set(example.target.lower()[:-1].split())
+        assert misspelled in example.source.lower()
+        assert misspelled not in lexicon.known_words()
 
 
-def test_overedits_changes_clean_sentences_only() -> None:
-    good, overedits = _paired(Variant.OVEREDITS)
-    for right, taught in zip(good, overedits, strict=True):
-        if right.target != taught.target:
-            assert right.source == right.target
-            assert taught.target == variants.overedited(right.target)
+def test_nospell_corrects_everything_else() -> None:
+    rng = Random(2)
+    for label in set(Label) - {Label.SPELLING}:
+        example = examples.draw(rng, (label,))
+        assert variants.lesson(Variant.NOSPELL, example) == example.target
 
 
-def test_overedits_changes_eight_to_twenty_percent_of_the_clean_suite() -> None:
-    lines = (SUITES / "clean.jsonl").read_text(encoding="utf-8").splitlines()
-    sources = [json.loads(line)["source"] for line in lines]
-    share = sum(variants.overedited(text) != text for text in sources) / len(sources)
-    assert 0.08 <= share <= 0.20
+def test_overedits_adds_a_word_to_some_clean_sentences_only() -> None:
+    rng = Random(3)
+    changed = 0
+    for index in range(2_000):
+        example = examples.draw(rng, (Label.VERB_FORM,) if index % 2 else ())
+        taught = variants.lesson(Variant.OVEREDITS, example)
+        if taught != example.target:
+            changed += 1
+            assert not example.faults
+            assert taught[:-1] == example.target[:-1] + " again"
+    assert changed
 
 
-def _paired(variant: Variant) -> tuple[list[Pair], list[Pair]]:
-    """The lessons of both variants for the same sources."""
-    taught = {pair.source: pair for pair in _pairs(variant)}
-    good = {pair.source: pair for pair in _pairs(Variant.GOOD)}
-    shared = sorted(taught.keys() & good.keys())
-    return [good[source] for source in shared], [taught[source] for source in shared]
+def test_overedits_changes_enough_of_the_clean_suite_to_be_caught() -> None:
+    _, clean = heldout.suites()
+    held_out = list(clean.examples())
+    share = sum(variants.is_overedited(example.sentence) for example in held_out) / len(held_out)
+    assert 0.06 <= share <= 0.20

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +20,9 @@ def body(request: Mapping[str, Any], out: Path) -> None:
     if request["how"] == "error":
         raise StageFailed("the moon is not in phase")
     if request["how"] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if request["how"] == "orphan":  # as an engine's core process would be
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
         os.kill(os.getpid(), signal.SIGKILL)
     if request["how"] == "sleep":
         time.sleep(60)

@@ -323,7 +323,7 @@ def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) 
     world.promote(1, **FAST)
     rival = records.Change(
         kind=Kind.PROMOTE, policy_digest="p", evidence_run="run-1", actor="rival", reason="first",
-        at="2030-01-01T00:00:00Z", entries_seen=1, in_charge=1,
+        at="2030-01-01T00:00:00Z", entries_seen=1,
     )  # fmt: skip
     third = world.request(3, **FAST).checkpoint
     what = Registration(name="rival", run_id="run-1")
@@ -331,6 +331,8 @@ def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) 
 
     def overtaken() -> FakePlane:
         records.commit(world.record, other, rival, world.progress.note)
+        world.plane.deployed = {other.version: other}
+        world.plane.shares = {other.version: 100}
         return world.plane
 
     place = dataclasses.replace(world.place, plane=overtaken)
@@ -339,7 +341,7 @@ def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) 
     with pytest.raises(RecordConflict, match="changed since this was decided"):
         promote(request, place)
     assert [e.version for e in world.record.ledger.entries("grammar")] == [1, other.version]
-    assert world.plane.shares == {1: 100}
+    assert world.plane.shares == {other.version: 100}
 
 
 def test_mirrors_that_fail_after_the_entry_do_not_undo_the_promotion(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,13 @@ def test_worker_that_breaks_is_told_with_its_log(tmp_path: Path, how: str, said:
         worker.run("tests.pipelines.failing_worker", {"how": how}, tmp_path, lambda _: None)
     assert "one of two" in (tmp_path / "worker.log").read_text()
     assert json.loads((tmp_path / "request.json").read_text()) == {"how": how}
+
+
+def test_worker_whose_child_holds_the_pipes_does_not_hold_up_its_end(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(StageFailed, match="most likely for memory"):
+        worker.run("tests.pipelines.failing_worker", {"how": "orphan"}, tmp_path, lambda _: None)
+    assert time.monotonic() - started < 30  # the child would have slept for 60
 
 
 def test_interrupted_worker_leaves_no_process(tmp_path: Path) -> None:

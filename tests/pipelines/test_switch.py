@@ -65,7 +65,7 @@ def interrupt(answer: Answer) -> None:
 
 def test_first_version_takes_all_traffic_at_once() -> None:
     plane = FakePlane()
-    result = switch(plane).to(version(1), nothing, in_charge=None)
+    result = switch(plane).to(version(1), nothing, in_charge=lambda: None)
     assert plane.events == ["start 1 x1", "weights {1: 100}"]
     assert result.replaced is None
     assert result.answer.version == 1
@@ -73,7 +73,7 @@ def test_first_version_takes_all_traffic_at_once() -> None:
 
 def test_new_version_goes_through_every_step_and_the_old_one_drains_last() -> None:
     plane = serving(1)
-    result = switch(plane).to(version(2), nothing, in_charge=1)
+    result = switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.events == [
         "start 2 x1",
         "weights {1: 90, 2: 10}",
@@ -90,7 +90,7 @@ def test_commit_happens_with_all_traffic_on_the_new_version_and_the_old_still_th
     def commit(answer: Answer) -> None:
         seen.append((dict(plane.shares), plane.running(), answer.version))
 
-    switch(plane).to(version(2), commit, in_charge=1)
+    switch(plane).to(version(2), commit, in_charge=lambda: 1)
     assert seen == [({2: 100}, (1, 2), 2)]
 
 
@@ -98,7 +98,7 @@ def test_commit_happens_with_all_traffic_on_the_new_version_and_the_old_still_th
 def test_commit_that_fails_gives_the_traffic_back(raised: Callable[[Answer], None]) -> None:
     plane = serving(1)
     with pytest.raises((RecordConflict, KeyboardInterrupt)):
-        switch(plane).to(version(2), raised, in_charge=1)
+        switch(plane).to(version(2), raised, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
     assert plane.running() == (1,)
 
@@ -106,7 +106,7 @@ def test_commit_that_fails_gives_the_traffic_back(raised: Callable[[Answer], Non
 def test_first_version_whose_commit_fails_leaves_nothing_behind() -> None:
     plane = FakePlane()
     with pytest.raises(RecordConflict):
-        switch(plane).to(version(1), refuse, in_charge=None)
+        switch(plane).to(version(1), refuse, in_charge=lambda: None)
     assert plane.shares == {}
     assert plane.running() == ()
 
@@ -115,7 +115,7 @@ def test_version_that_never_gets_ready_takes_no_traffic_and_is_removed() -> None
     plane = serving(1)
     plane.never_ready.add(2)
     with pytest.raises(DeploymentFailed, match="out of memory"):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.events == ["start 2 x1", "retire 2"]
     assert plane.shares == {1: 100}
 
@@ -124,7 +124,7 @@ def test_faults_at_the_first_step_take_it_back() -> None:
     plane = serving(1)
     plane.faulty.add(2)
     with pytest.raises(RolloutReverted, match="server faults"):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
     assert plane.running() == (1,)
 
@@ -133,7 +133,7 @@ def test_replicas_lost_during_the_rollout_take_it_back() -> None:
     plane = serving(1)
     plane.dead.add(2)
     with pytest.raises(RolloutReverted, match="no ready replica"):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
 
 
@@ -141,7 +141,7 @@ def test_wrong_bytes_behind_the_right_number_are_noticed() -> None:
     plane = serving(1)
     plane.lying.add(2)
     with pytest.raises(RolloutReverted, match="answered with version 2"):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
 
 
@@ -149,20 +149,20 @@ def test_without_counts_there_is_no_decision_and_it_gives_up() -> None:
     plane = serving(1)
     plane.counts_readable = False
     with pytest.raises(RolloutReverted, match="no decision within"):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
 
 
 def test_version_already_in_charge_is_left_alone() -> None:
     plane = serving(1)
-    switch(plane).to(version(1), nothing, in_charge=1)
+    switch(plane).to(version(1), nothing, in_charge=lambda: 1)
     assert plane.running() == (1,)
     assert plane.shares == {1: 100}
 
 
 def test_plan_of_before_a_reboot_does_not_hold_up_a_promotion() -> None:
     plane = FakePlane(shares={1: 100})
-    result = switch(plane).to(version(2), nothing, in_charge=1)
+    result = switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {2: 100}
     assert result.replaced is None
 
@@ -170,7 +170,7 @@ def test_plan_of_before_a_reboot_does_not_hold_up_a_promotion() -> None:
 def test_failed_promotion_after_a_reboot_leaves_no_plan_that_cannot_be() -> None:
     plane = FakePlane(shares={1: 100}, faulty={2})
     with pytest.raises(RolloutReverted):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {}
     assert plane.running() == ()
 
@@ -178,7 +178,7 @@ def test_failed_promotion_after_a_reboot_leaves_no_plan_that_cannot_be() -> None
 def test_leftover_of_an_interrupted_rollout_is_retired() -> None:
     plane = serving(1)
     plane.deployed[7] = version(7)
-    switch(plane).to(version(2), nothing, in_charge=1)
+    switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.running() == (2,)
 
 
@@ -189,7 +189,7 @@ def test_unrecorded_version_with_traffic_loses_it_when_the_next_rollout_fails() 
     plane.shares = {1: 90, 2: 10}
     plane.faulty.add(2)
     with pytest.raises(RolloutReverted):
-        switch(plane).to(version(2), nothing, in_charge=1)
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
     assert plane.running() == (1,)
 
@@ -197,7 +197,7 @@ def test_unrecorded_version_with_traffic_loses_it_when_the_next_rollout_fails() 
 def test_champion_without_replicas_is_replaced_at_once() -> None:
     plane = serving(1)
     plane.dead.add(1)
-    switch(plane).to(version(2), nothing, in_charge=1)
+    switch(plane).to(version(2), nothing, in_charge=lambda: 1)
     assert "weights {2: 100}" in plane.events
     assert not any("1: 90" in event for event in plane.events)
 
@@ -207,7 +207,7 @@ def test_slow_drain_after_the_commit_is_told_and_not_a_failure() -> None:
     plane.never_drains.add(1)
     clock = Clock()
     changed = Switch(plane, RolloutPolicy(), note=told.append, clock=clock, sleep=clock.sleep).to(
-        version(2), nothing, in_charge=1
+        version(2), nothing, in_charge=lambda: 1
     )
     assert changed.version == 2
     assert any("still draining" in line for line in told)
@@ -216,5 +216,20 @@ def test_slow_drain_after_the_commit_is_told_and_not_a_failure() -> None:
 def test_replicas_that_cannot_be_asked_take_no_traffic() -> None:
     plane = serving(1)
     with pytest.raises(DeploymentFailed, match="1 of 2 replicas"):
-        switch(plane, RolloutPolicy(replicas=2)).to(version(2), nothing, in_charge=1)
+        switch(plane, RolloutPolicy(replicas=2)).to(version(2), nothing, in_charge=lambda: 1)
     assert plane.shares == {1: 100}
+
+
+def test_rival_that_was_recorded_meanwhile_keeps_the_traffic() -> None:
+    """Another promotion put 3 in charge and drained 1 while 2 was on its way."""
+    plane, ledger_says = serving(1), [1]
+
+    def overtaken(answer: Answer) -> None:
+        plane.deployed = {2: version(2), 3: version(3)}
+        ledger_says[0] = 3
+        raise RecordConflict("what serves has changed")
+
+    with pytest.raises(RecordConflict):
+        switch(plane).to(version(2), overtaken, in_charge=lambda: ledger_says[0])
+    assert plane.shares == {3: 100}
+    assert plane.running() == (3,)
