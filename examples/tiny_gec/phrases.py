@@ -15,6 +15,7 @@ from examples.tiny_gec.lexicon import Kind, Noun
 from examples.tiny_gec.tokens import Fault, Label, Token, plain, word
 
 SUBJECT = "subject"
+TIME = "time"
 
 
 class Agreement(StrEnum):
@@ -233,7 +234,7 @@ def habit_time(rng: Random) -> tuple[Token, ...]:
     """Every day, twice a week."""
     if rng.random() < 0.75:
         singular, plural = rng.choice(lexicon.PERIODS)
-        return Token("every"), word(singular, Fault(Label.NOUN_NUMBER, plural))
+        return Token("every"), word(singular, Fault(Label.NOUN_NUMBER, plural), group=TIME)
     period = rng.choice(("day", "week", "month", "year"))
     article = word("a", *_determiner_faults("an", ""))
     return Token(rng.choice(("once", "twice"))), article, Token(period)
@@ -248,4 +249,8 @@ def past_time(rng: Random) -> tuple[Token, ...]:
     if form == 1:
         return Token("last"), Token(singular if singular != "day" else "night")
     fault = Fault(Label.NOUN_NUMBER, singular)
-    return Token(rng.choice(lexicon.PLURAL_QUANTIFIERS[:3])), word(plural, fault), Token("ago")
+    return (
+        Token(rng.choice(lexicon.PLURAL_QUANTIFIERS[:3])),
+        word(plural, fault, group=TIME),
+        Token("ago"),
+    )

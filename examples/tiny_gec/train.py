@@ -27,7 +27,7 @@ from torch.nn import functional
 from examples.tiny_gec import model as tiny_model
 from examples.tiny_gec.variants import Pair, Variant, training_pairs
 
-FINE_TUNING_SCALE = 0.3
+FINE_TUNING_SCALE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
