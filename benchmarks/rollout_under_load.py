@@ -100,7 +100,7 @@ class World:
             evidence_run=run,
             actor="benchmark",
             reason="benchmark",
-            at=placing.now(),
+            now=placing.now,
             entries_seen=len(entries),
         )
         Switch(self.plane(), self.config.rollout, note=print).to(

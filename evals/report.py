@@ -102,7 +102,8 @@ def render_markdown(given: ReportInput) -> str:
         against = f"champion {given.champion.version} (`{given.champion.digest[:19]}`)"
     tally = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     lines = [
-        f"**Gate: {verdict.status}** ({tally})",
+        f"Gate: {verdict.status} ({tally}).",
+        "",
         f"Candidate {given.candidate.version} (`{given.candidate.digest[:19]}`) against {against}.",
         f"Policy `{verdict.policy_digest[:19]}`; recipe: {given.candidate.recipe}.",
         *(f"- {reason}" for reason in verdict.reasons[:_MARKDOWN_REASONS]),
@@ -181,7 +182,7 @@ def _policy(given: ReportInput) -> str:
     return (
         f"Policy {digest}: margin {policy.margin_points:g} points for a suite, {tag:g} for a tag, "
         f"{len(policy.overrides)} suites with their own; error level {policy.alpha:g} for each "
-        "gate. Every gate must be met, so the levels do not add up."
+        "gate. A pass needs every gate, so more gates do not make a wrong pass likelier."
     )
 
 
@@ -236,7 +237,7 @@ def _worst_examples(given: ReportInput) -> str:
     body = "".join(parts) or "<p>None.</p>"
     return (
         f"<h2>{what}</h2><p>Marked: what the model changed in the source. The complete table is "
-        f"stored beside this report.</p>{body}"
+        f"on the gate's run.</p>{body}"
     )
 
 

@@ -15,7 +15,7 @@ from evals import examples_table, forest, gate, report, runtime
 from evals import suite as suites
 from evals.outcome import Outcomes
 from evals.suite import Suite
-from evals.verdict import GateStatus, Verdict
+from evals.verdict import Basis, GateStatus, Verdict
 from pipelines import worker
 from pipelines.config import PromotionConfig, suite_path
 from pipelines.place import Place
@@ -27,6 +27,8 @@ from registry import cache
 from registry.errors import RegistryError
 from registry.model import ModelVersion, content_digest
 from registry.prompt_file import MANIFEST_FILE
+
+WORDS = {GateStatus.FAIL: "failed", GateStatus.UNDERPOWERED: "could not be decided"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +72,11 @@ def suite_paths(config: PromotionConfig, folder: Path | None) -> tuple[Path, ...
 
 def headline(verdict: Verdict) -> str:
     """The verdict in one sentence."""
+    total = len(verdict.results)
     if verdict.status is GateStatus.PASS:
-        return f"all {len(verdict.results)} gates passed"
-    return verdict.reasons[0]
+        return f"all {total} gates passed"
+    missed = sum(r.status is verdict.status for r in verdict.results)
+    return f"{missed} of {total} gates {WORDS[verdict.status]}; first: {verdict.reasons[0]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +224,9 @@ def _gate_inputs(
         "candidate": question.candidate.digest,
         "champion": question.champion.digest if question.champion else None,
         "outcomes": content_digest([o.to_json() for o in candidate.values()]),
-        "champion_outcomes": content_digest([o.to_json() for o in (champion or {}).values()]),
+        "champion_outcomes": content_digest([o.to_json() for o in champion.values()])
+        if champion
+        else None,
         "settings": question.config.digest,
     }
 
@@ -237,7 +243,7 @@ def judge(question: Question, compared: Sequence[report.Compared]) -> Verdict:
         results,
         candidate_digest=question.candidate.digest,
         champion_digest=question.champion.digest if question.champion else None,
-        policy_digest=rules.digest,
+        policy_digest=question.config.digest,
     )
 
 
@@ -251,23 +257,26 @@ def _log_verdict(run: StageRun, verdict: Verdict, question: Question) -> None:
         candidate_digest=verdict.candidate_digest,
         champion_version=champion.version if champion else "none",
         champion_digest=verdict.champion_digest or "none",
-        gate_policy_digest=verdict.policy_digest,
-        settings_digest=question.config.digest,
+        policy_digest=verdict.policy_digest,
+        gate_rules_digest=question.config.gates.digest,
     )
     run.params(**{f"gate/{r.name}": f"{r.status}: {r.reason}" for r in verdict.results})
     run.text("verdict.json", verdict.to_json())
-    run.metrics(_numbers(verdict), model_id=question.candidate.model_id)
+    run.metrics(numbers(verdict), model_id=question.candidate.model_id)
 
 
-def _numbers(verdict: Verdict) -> dict[str, float]:
+def numbers(verdict: Verdict) -> dict[str, float]:
     """Numbers that exist; one that is missing is left out, never logged as zero."""
-    numbers: dict[str, float | None] = {}
+    found: dict[str, float | None] = {}
     for result in verdict.results:
-        numbers[f"{result.name}/candidate_rate"] = result.candidate_rate
-        numbers[f"{result.name}/champion_rate"] = result.champion_rate
-        numbers[f"{result.name}/difference_points"] = result.estimate_points
-        numbers[f"{result.name}/lower_points"] = result.lower_points
-    return {name: value for name, value in numbers.items() if value is not None}
+        # Against a floor the estimate is a share; against a champion it is a difference.
+        estimate = "share" if result.basis is Basis.FLOOR else "difference"
+        found[f"{result.name}/candidate_rate"] = result.candidate_rate
+        found[f"{result.name}/champion_rate"] = result.champion_rate
+        found[f"{result.name}/{estimate}_points"] = result.estimate_points
+        found[f"{result.name}/lower_points"] = result.lower_points
+        found[f"{result.name}/upper_points"] = result.upper_points
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _log_report(run: StageRun, page: report.ReportInput) -> None:

@@ -22,6 +22,7 @@ from pipelines.stage import Result, Stages, StageTime, evidence_closed
 from pipelines.switch import Switch, SwitchResult
 from registry import ledger
 from registry.checkpoint import Checkpoint
+from registry.errors import RegistryError
 from registry.ledger import Kind
 from registry.model import CANDIDATE, ModelVersion, Tag
 
@@ -80,11 +81,24 @@ def promote(request: Request, place: Place) -> Promotion:
         RolloutReverted, ServingError: traffic is where it was before.
     """
     model = request.config.model
-    run_id = place.record.evidence.open(model, _run_name(request), {Tag.STAGE: "promotion"}, None)
+    run_id = place.record.evidence.open(
+        model, _run_name(request), {Tag.STAGE: records.PROMOTION_STAGE}, None
+    )
     with evidence_closed(place.record.evidence, run_id):
         promotion = _run(request, place, run_id)
-        place.record.evidence.label(run_id, {Tag.ENDING: str(promotion.ending)})
+        ending = str(promotion.ending)
+        name = f"{_run_name(request)}: {ending}"
+        place.record.evidence.label(run_id, {Tag.ENDING: ending, "mlflow.runName": name})
+    _settle(place, model)
     return promotion
+
+
+def _settle(place: Place, model: str) -> None:
+    """Nothing is under test any more, and a refusal belongs on the model's page too."""
+    try:
+        records.reconcile(place.record, model)
+    except RegistryError as exc:
+        place.progress.note(f"aliases and description will be set by the next command: {exc}")
 
 
 def _run(request: Request, place: Place, run_id: str) -> Promotion:
@@ -117,7 +131,7 @@ def _run(request: Request, place: Place, run_id: str) -> Promotion:
             evidence_run=run_id,
             actor=place.actor,
             reason=request.reason or evaluation.headline(judged.verdict),
-            at=place.now(),
+            now=place.now,
             entries_seen=len(entries),
         )
         switched = _roll_out(config, candidate, change, place, stages)
@@ -190,7 +204,7 @@ def describe_switch(result: SwitchResult) -> Result:
     return {
         "version": result.version,
         "replaced": result.replaced,
-        "start_seconds": round(result.start_s, 2),
+        "metrics": {"start_seconds": result.start_s, "answer_seconds": result.answer.seconds},
         "steps": list(result.steps),
         "answer": {"version": result.answer.version, "corrected": result.answer.corrected},
         "summary": f"version {result.version} answers through the edge{replaced}",
@@ -207,7 +221,7 @@ def _log_request(request: Request, place: Place, run_id: str) -> None:
         run_id,
         params={
             "model": config.model,
-            "checkpoint_digest": request.checkpoint.digest,
+            "source_digest": request.checkpoint.digest,
             "policy_digest": config.digest,
             "recipe": config.recipe.label,
             "actor": place.actor,
@@ -240,6 +254,9 @@ def _log_verdict(
             Tag.POLICY_DIGEST: judged.verdict.policy_digest,
         },
     )
+    numbers = evaluation.numbers(judged.verdict)
+    evidence.log(run_id, metrics=numbers, model_id=candidate.model_id)
+    evidence.label(run_id, {"mlflow.note.content": judged.summary})
     place.record.versions.describe(candidate.model, candidate.version, judged.summary)
 
 

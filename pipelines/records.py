@@ -6,17 +6,27 @@ they are set from the ledger and can be set again from it at any time (`reconcil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipelines.errors import ConfigInvalid
 from registry import ledger
 from registry.errors import RecordConflict, RecordUnavailable, RegistryError
 from registry.ledger import Kind, LedgerEntry
-from registry.model import CANDIDATE, CHAMPION, PREVIOUS, ModelVersion, short
+from registry.model import (
+    CANDIDATE,
+    CHAMPION,
+    PREVIOUS,
+    ModelVersion,
+    StageEvidence,
+    Tag,
+    short,
+)
 from registry.store import Record
 
 SHOWN_ENTRIES = 10
+PROMOTION_STAGE = "promotion"
+VERBS = {Kind.PROMOTE: "promoted", Kind.ROLLBACK: "rolled back to"}
 MAX_REASON_CHARS = 1000
 MAX_REASON_SHOWN = 200
 MAX_DESCRIPTION_CHARS = 4800  # MLflow's column holds 5000
@@ -31,7 +41,8 @@ class Change:
     evidence_run: str
     actor: str
     reason: str
-    at: str
+    now: Callable[[], str]
+    """Tells the time when the entry is written: that is when the version is in charge."""
     entries_seen: int
     """Length of the ledger when it was decided; a longer one means that the decision is stale."""
 
@@ -86,7 +97,7 @@ def commit(
         evidence_run=change.evidence_run,
         actor=change.actor,
         reason=change.reason,
-        at=change.at,
+        at=change.now(),
     )
     _append(record, version.model, entry)
     _mirror(record, version.model, note)
@@ -113,40 +124,53 @@ def reconcile(record: Record, model: str) -> None:
     """Sets the aliases and the model's description from the ledger."""
     entries = record.ledger.entries(model)
     now, before = ledger.champion(entries), ledger.previous(entries)
-    if now is None:
-        return
-    aliases: dict[str, int | None] = {CHAMPION: now.version}
-    aliases[PREVIOUS] = before.version if before else None
-    aliases[CANDIDATE] = None  # whatever was under test is decided once something is put in charge
+    # Whatever was under test is decided once this is called.
+    aliases: dict[str, int | None] = {CANDIDATE: None}
+    if now is not None:
+        aliases[CHAMPION] = now.version
+        aliases[PREVIOUS] = before.version if before else None
     record.versions.mirror(model, aliases)
-    evidence = record.evidence.url(now.evidence_run)
-    record.versions.describe(model, None, describe(model, entries, evidence))
+    attempts = record.evidence.recent(model, PROMOTION_STAGE, SHOWN_ENTRIES)
+    record.versions.describe(model, None, describe(entries, attempts, record.evidence.url))
 
 
-def describe(model: str, entries: tuple[LedgerEntry, ...], evidence_url: str) -> str:
-    """The model page's Markdown: what serves, why, since when, what came before."""
-    now, before = entries[-1], ledger.previous(entries)
-    lines = [
-        f"**Serving: version {now.version}** (`{short(now.digest)}`) since {now.at}, "
-        f"{now.kind} by {now.actor}.",
-        "",
-        f"Why: {_cell(now.reason)}. Evidence: [run {now.evidence_run}]({evidence_url})"
-        f"{', see its report.html' if now.kind is Kind.PROMOTE else ''}.",
-        "",
-        f"Rollback goes to version {before.version}." if before else "Nothing to roll back to yet.",
-        "",
-        "| # | when | kind | version | checkpoint | reason | evidence run |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def describe(
+    entries: Sequence[LedgerEntry],
+    attempts: Sequence[StageEvidence],
+    url: Callable[[str], str],
+) -> str:
+    """The model page's Markdown: what serves, why, since when, what came before, what was tried."""
+    lines = ["**Nothing serves yet.**"]
+    if entries:
+        now, before = entries[-1], ledger.previous(entries)
+        lines = [
+            f"**Serving: version {now.version}** (`{short(now.digest)}`) since {now.at}; "
+            f"{VERBS[now.kind]} by {now.actor}.",
+            "",
+            f"Why: {_cell(now.reason)}. Evidence: [the {now.kind} run]({url(now.evidence_run)})"
+            f"{' with its report.html' if now.kind is Kind.PROMOTE else ''}.",
+            "",
+            f"A rollback goes to version {before.version}."
+            if before
+            else "No other version has served, so there is nothing to roll back to.",
+            "",
+            "What was in charge, newest first (the ledger):",
+            "",
+        ]
     for entry in reversed(entries[-SHOWN_ENTRIES:]):
         lines.append(
-            f"| {entry.seq} | {entry.at} | {entry.kind} | {entry.version} | "
-            f"`{short(entry.digest)}` | {_cell(entry.reason)} | `{entry.evidence_run[:8]}` |"
+            f"- {entry.seq}. {entry.at} {entry.kind}: version {entry.version} "
+            f"(`{short(entry.digest)}`), {_cell(entry.reason)} ([run]({url(entry.evidence_run)}))"
         )
-    return (
-        "\n".join(lines)[:MAX_DESCRIPTION_CHARS]
-        + f"\n\nSource: the ledger of {model} (experiment {model}-ledger).\n"
-    )
+    refused = [a for a in attempts if a.tags.get(Tag.ENDING) == "refused"]
+    if refused:
+        lines += ["", "Refused lately, newest first:", ""]
+    lines += [
+        f"- version {a.params.get('candidate_version')}: "
+        f"{_cell(a.params.get('verdict_reason', ''))} ([run]({url(a.run_id)}))"
+        for a in refused
+    ]
+    return "\n".join(lines)[:MAX_DESCRIPTION_CHARS] + "\n"
 
 
 def _cell(text: str) -> str:

@@ -47,6 +47,13 @@ def register(source: Source, place: Place, stages: Stages) -> ModelVersion:
         version = place.record.versions.register(
             source.model, checkpoint, _registration(source, run.run_id, parent)
         )
+        scheme = checkpoint.scheme.label if checkpoint.scheme else dtype_label(checkpoint)
+        place.record.versions.describe(
+            source.model,
+            version.version,
+            f"Checkpoint {checkpoint.directory.resolve().name} as it was given ({scheme}). What is "
+            "judged and served is the version that the gate's summary names.\n",
+        )
         return {
             "version": version.version,
             "summary": f"version {version.version}, {checkpoint.parameters / 1e6:.2f} M "

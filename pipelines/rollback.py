@@ -62,7 +62,7 @@ def rollback(
         evidence_run=run_id,
         actor=place.actor,
         reason=reason,
-        at=place.now(),
+        now=place.now,
         entries_seen=len(entries),
     )
     with evidence_closed(evidence, run_id):

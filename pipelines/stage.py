@@ -172,6 +172,7 @@ class Stages:
                 with contextlib.suppress(RegistryError):
                     self._evidence.text(run_id, "events.txt", "\n".join(said) + "\n")
             result = describe(value)
+            self._evidence.log(run_id, metrics=result.get("metrics", {}))
             self._evidence.text(run_id, RESULT_FILE, json.dumps(result, indent=2))
         self._finish(name, started, result, run_id, reused=False)
         return value

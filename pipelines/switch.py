@@ -90,6 +90,8 @@ class Switch:
             self._bring_up(version)
             start_s = self._clock() - started
             shares = self._policy.steps if beside is not None else (100,)
+            if beside is None:
+                self._note("no other version serves, so all traffic goes over at once")
             steps = tuple(self._step(version, share, beside) for share in shares)
             answer = self._confirm(version)
             commit(answer)

@@ -68,6 +68,8 @@ class StageEvidence:
     inputs_digest: str
     params: Mapping[str, str]
     metrics: Mapping[str, float]
+    tags: Mapping[str, str]
+    started_at_ms: int
     ended_at_ms: int
 
 

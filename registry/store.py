@@ -99,6 +99,10 @@ class Evidence(Protocol):
         """The newest finished stage with the same inputs."""
         ...
 
+    def recent(self, model: str, stage: str, limit: int) -> tuple[StageEvidence, ...]:
+        """The newest runs of a stage, ended in any way, newest first."""
+        ...
+
     def url(self, run_id: str) -> str:
         """Where a person can see the run."""
         ...

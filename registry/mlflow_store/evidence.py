@@ -12,6 +12,7 @@ from registry.model import StageEvidence, Tag
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 PARENT_TAG = "mlflow.parentRunId"
 MAX_PARAM_CHARS = 6000
@@ -90,31 +91,26 @@ class MlflowEvidence:
 
     def find(self, model: str, stage: str, inputs_digest: str) -> StageEvidence | None:
         """See `Evidence.find`."""
-        query = (
-            f"attributes.status = 'FINISHED' and tags.`{Tag.STAGE}` = '{stage}' "
-            f"and tags.`{Tag.INPUTS}` = '{inputs_digest}'"
-        )
-        with translated(f"searching finished {stage} stages of {model}"):
+        query = f"attributes.status = 'FINISHED' and tags.`{Tag.INPUTS}` = '{inputs_digest}'"
+        found = self._search(model, stage, query, 1)
+        return found[0] if found else None
+
+    def recent(self, model: str, stage: str, limit: int) -> tuple[StageEvidence, ...]:
+        """See `Evidence.recent`."""
+        return self._search(model, stage, "attributes.status != 'RUNNING'", limit)
+
+    def _search(self, model: str, stage: str, query: str, limit: int) -> tuple[StageEvidence, ...]:
+        with translated(f"searching {stage} runs of {model}"):
             experiment = self._client.get_experiment_by_name(experiment_name(model))
             if experiment is None:
-                return None
+                return ()
             runs = self._client.search_runs(
                 [experiment.experiment_id],
-                query,
-                max_results=1,
+                f"{query} and tags.`{Tag.STAGE}` = '{stage}'",
+                max_results=limit,
                 order_by=["attributes.start_time DESC"],
             )
-        if not runs:
-            return None
-        run = runs[0]
-        return StageEvidence(
-            run_id=run.info.run_id,
-            stage=stage,
-            inputs_digest=inputs_digest,
-            params=dict(run.data.params),
-            metrics=dict(run.data.metrics),
-            ended_at_ms=int(run.info.end_time or 0),
-        )
+        return tuple(_evidence(run, stage) for run in runs)
 
     def url(self, run_id: str) -> str:
         """See `Evidence.url`."""
@@ -126,3 +122,16 @@ class MlflowEvidence:
 def _param(value: Any) -> str:
     text = str(value)
     return text if len(text) <= MAX_PARAM_CHARS else text[: MAX_PARAM_CHARS - 1] + "…"
+
+
+def _evidence(run: Run, stage: str) -> StageEvidence:
+    return StageEvidence(
+        run_id=run.info.run_id,
+        stage=stage,
+        inputs_digest=run.data.tags.get(Tag.INPUTS, ""),
+        params=dict(run.data.params),
+        metrics=dict(run.data.metrics),
+        tags=dict(run.data.tags),
+        started_at_ms=int(run.info.start_time or 0),
+        ended_at_ms=int(run.info.end_time or 0),
+    )

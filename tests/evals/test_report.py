@@ -190,6 +190,6 @@ def test_an_empty_output_is_named() -> None:
 def test_the_markdown_summary_is_short_and_says_why(first: bool) -> None:
     text = report.render_markdown(given(first=first))
     assert len(text.splitlines()) <= 10
-    assert text.startswith("**Gate: fail** (")
+    assert text.startswith("Gate: fail (")
     assert "spelling:" in text
     assert ("champion version 3" in text) != first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,19 +132,29 @@ class MemoryEvidence:
         self.runs[run_id].tags.update({str(k): v for k, v in tags.items()})
 
     def find(self, model: str, stage: str, inputs_digest: str) -> StageEvidence | None:
-        wanted = (model, stage, inputs_digest, "FINISHED")
+        for found in self._search(model, stage):
+            status = self.runs[found.run_id].status
+            if found.inputs_digest == inputs_digest and status == "FINISHED":
+                return found
+        return None
+
+    def recent(self, model: str, stage: str, limit: int) -> tuple[StageEvidence, ...]:
+        ended = (e for e in self._search(model, stage) if self.runs[e.run_id].status != "RUNNING")
+        return tuple(itertools.islice(ended, limit))
+
+    def _search(self, model: str, stage: str) -> Iterator[StageEvidence]:
         for run_id, run in reversed(self.runs.items()):
-            found = (run.model, run.tags.get(Tag.STAGE), run.tags.get(Tag.INPUTS), run.status)
-            if found == wanted:
-                return StageEvidence(
+            if (run.model, run.tags.get(Tag.STAGE)) == (model, stage):
+                yield StageEvidence(
                     run_id=run_id,
                     stage=stage,
-                    inputs_digest=inputs_digest,
+                    inputs_digest=run.tags.get(Tag.INPUTS, ""),
                     params=run.params,
                     metrics=run.metrics,
+                    tags=run.tags,
+                    started_at_ms=0,
                     ended_at_ms=0,
                 )
-        return None
 
     def url(self, run_id: str) -> str:
         return f"memory:{run_id}"

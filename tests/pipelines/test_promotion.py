@@ -195,7 +195,10 @@ def test_worse_successor_is_refused_and_the_champion_still_serves(world: World) 
     assert refused.tags[Tag.GATE_STATUS] == "fail"
     versions = world.record.versions
     assert isinstance(versions, MemoryVersions)
-    assert versions.aliases["grammar"] == {"champion": 1, "candidate": 2}
+    assert versions.aliases["grammar"] == {"champion": 1}
+    page = versions.descriptions["grammar", None]
+    assert "Serving: version 1" in page
+    assert "- version 2: 2 of 2 gates failed; first: " in page
 
 
 def test_verdict_of_record_is_bound_to_checkpoint_and_settings(world: World) -> None:
@@ -323,7 +326,7 @@ def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) 
     world.promote(1, **FAST)
     rival = records.Change(
         kind=Kind.PROMOTE, policy_digest="p", evidence_run="run-1", actor="rival", reason="first",
-        at="2030-01-01T00:00:00Z", entries_seen=1,
+        now=lambda: "2030-01-01T00:00:00Z", entries_seen=1,
     )  # fmt: skip
     third = world.request(3, **FAST).checkpoint
     what = Registration(name="rival", run_id="run-1")
