@@ -135,7 +135,7 @@ POSSESSIVES = ("my", "your", "his", "her", "our", "their")
 MODALS = ("could", "must", "should", "will")
 PREPOSITIONS = ("near", "behind", "opposite")
 INSTITUTIONS = ("school", "work", "church")
-TIME_WORDS = ("yesterday", "tomorrow", "today", "already", "tonight")
+TIME_WORDS = ("yesterday", "tomorrow", "today", "already")
 # Never misspelled themselves, but no misspelling may look like one of them.
 FUNCTION_WORDS = _words(
     """
