@@ -24,6 +24,7 @@ from pipelines.recipe import Aim
 from pipelines.stage import Result, StageRun, Stages
 from pipelines.variants import CPU_NOTE
 from registry import cache
+from registry.engine_settings import DeviceKind
 from registry.errors import RegistryError
 from registry.model import ModelVersion, content_digest
 from registry.prompt_file import MANIFEST_FILE
@@ -114,7 +115,15 @@ def evaluate_inputs(
         "checkpoint": digest,
         "suites": {s.name: s.digest for s in loaded},
         "runtime": runtime.runtime(config.resources.engine)["digest"],
+        "threads": _threads(config),
     }
+
+
+def _threads(config: PromotionConfig) -> int | None:
+    """CPU threads of the engine, as many as a replica gets: evaluated as it will be served."""
+    resources = config.resources
+    on_cpu = resources.engine.device is DeviceKind.CPU
+    return max(1, int(resources.cpus_per_replica)) if on_cpu else None
 
 
 def _outcomes_of(trial: _Trial, version: ModelVersion, shown: str) -> dict[str, Outcomes]:
@@ -173,7 +182,7 @@ def _run_harness(
         "engine": question.config.resources.engine.to_dict(),
         "suites": [str(p) for p in suite_paths(question.config, question.config_folder)],
     }
-    run.work("evals.harness", request, out)
+    run.work("evals.harness", request, out, threads=_threads(question.config))
     run.text("harness.json", (out / "harness.json").read_text(encoding="utf-8"))
     return {
         s.name: Outcomes.from_json((out / f"outcomes-{s.name}.json").read_text(encoding="utf-8"))

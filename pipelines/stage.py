@@ -62,14 +62,16 @@ class StageRun:
         """Stores a text artifact."""
         self.evidence.text(self.run_id, name, content)
 
-    def work(self, module: str, request: Mapping[str, Any], out: Path) -> None:
-        """Runs a worker process and keeps its log on the run, however it ends.
+    def work(
+        self, module: str, request: Mapping[str, Any], out: Path, *, threads: int | None = None
+    ) -> None:
+        """Runs a worker process (see `worker.run`) and keeps its log on the run, however it ends.
 
         Raises:
             StageFailed: the worker failed.
         """
         try:
-            worker.run(module, request, out, self.note)
+            worker.run(module, request, out, self.note, threads=threads)
         finally:
             with contextlib.suppress(RegistryError, OSError):
                 self.text(worker.LOG_FILE, (out / worker.LOG_FILE).read_text(encoding="utf-8"))

@@ -40,7 +40,12 @@ STOP_GRACE_S = 10.0
 
 
 def run(
-    module: str, request: Mapping[str, Any], out: Path, progress: Callable[[str], None]
+    module: str,
+    request: Mapping[str, Any],
+    out: Path,
+    progress: Callable[[str], None],
+    *,
+    threads: int | None = None,
 ) -> None:
     """Runs `python -m module --request … --out …` to its end.
 
@@ -49,6 +54,8 @@ def run(
         request: JSON-serializable input, kept as OUT/request.json.
         out: folder for its results and its log, OUT/worker.log.
         progress: called with each progress line.
+        threads: CPU threads for its arithmetic; None lets it take all cores. A small model is not
+            faster with more, and threads that wait for each other burn the cores of others.
 
     Raises:
         StageFailed: the worker ended with an error; with its own last words, or with the end of
@@ -66,12 +73,16 @@ def run(
             stdin=subprocess.DEVNULL,
             text=True,
             errors="replace",
-            env={**os.environ, **OFFLINE_ENV},
+            env={**os.environ, **OFFLINE_ENV, **_thread_env(threads)},
             start_new_session=True,
         )
         last = _follow(process, sink, progress)
     if process.returncode != 0:
         raise StageFailed(_last_words(module, process.returncode, last))
+
+
+def _thread_env(threads: int | None) -> dict[str, str]:
+    return {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
 
 
 @contextlib.contextmanager

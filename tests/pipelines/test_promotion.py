@@ -126,8 +126,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def stand_in(world: World) -> Callable[..., None]:
     def run(
-        module: str, request: Mapping[str, Any], out: Path, progress: Callable[[str], None]
+        module: str,
+        request: Mapping[str, Any],
+        out: Path,
+        progress: Callable[[str], None],
+        *,
+        threads: int | None = None,
     ) -> None:
+        assert threads == 1  # as many as a replica gets
         world.asked.append(module)
         assert module == "evals.harness"
         manifest = Manifest.from_json(Path(request["manifest"]).read_text())
