@@ -1,6 +1,6 @@
 """`python -m jobs` is `liftlock`."""
 
-from jobs.cli import main
+from jobs.entry import main
 
 if __name__ == "__main__":
-    main(prog_name="liftlock")
+    main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from jobs import placing
 from jobs.cli_options import checked_model, json_option
 from jobs.errors import StackError
+from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
 from registry import ledger
@@ -35,6 +37,8 @@ def status(settings: Settings, model: str, as_json: bool) -> None:
     def show() -> None:
         found = look(settings, checked_model(model))
         click.echo(json.dumps(found, indent=2) if as_json else as_text(found))
+        if "record_error" in found:
+            sys.exit(Exit.FAULT)
 
     guarded(show)
 

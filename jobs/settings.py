@@ -27,6 +27,7 @@ class Settings:
     """Where callers reach the edge."""
 
     def __post_init__(self) -> None:
+        _check_home(self.home)
         for name in ("mlflow_port", "endpoint_port"):
             port = getattr(self, name)
             if not 1 <= port <= 65_535:
@@ -52,6 +53,21 @@ class Settings:
         """Ray's session folder; short, because its socket paths must stay under 107 bytes."""
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
         return Path("/tmp") / f"liftlock-ray-{name}"
+
+
+def _check_home(home: Path) -> None:
+    """The home must be a folder that can be written to, or be made.
+
+    Raises:
+        UsageError: it cannot; says what stands in the way.
+    """
+    found = next(p for p in (home, *home.parents) if p.exists())
+    if not found.is_dir():
+        raise UsageError(
+            f"home {home} cannot be used: {found} is not a folder; choose another --home"
+        )
+    if not os.access(found, os.W_OK) or str(found).startswith("/proc"):
+        raise UsageError(f"home {home} cannot be written; choose another with --home")
 
 
 def resolve(

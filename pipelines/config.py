@@ -98,14 +98,25 @@ def load(path: Path | None, *, model: str | None = None) -> PromotionConfig:
         ConfigInvalid: unreadable, an unknown key, a wrong type or a value out of range.
     """
     raw: Any = {}
+    if model is not None:
+        _check_model(model)
     if path is not None:
         try:
             raw = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except RecursionError as exc:
+            raise ConfigInvalid(f"{path} is nested too deeply to be settings") from exc
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
             raise ConfigInvalid(f"{path} cannot be read as YAML: {exc}") from exc
     if model is not None and isinstance(raw, dict):
         raw = {**raw, "model": model}
     return parse(raw, source=str(path) if path else "the default settings")
+
+
+def _check_model(name: str) -> None:
+    try:
+        check_model_name(name)
+    except ValueError as exc:
+        raise ConfigInvalid(f"--model: {exc}") from exc
 
 
 def parse(raw: Any, *, source: str) -> PromotionConfig:

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from pipelines.errors import PipelineError, StageFailed
 
 OFFLINE_ENV = {
@@ -64,7 +66,8 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     request_file = out / "request.json"
     request_file.write_text(json.dumps(request, indent=2), encoding="utf-8")
-    command = [sys.executable, "-m", module, "--request", str(request_file), "--out", str(out)]
+    arguments = ["--request", str(request_file), "--out", str(out)]
+    command = [sys.executable, "-m", "pipelines.child", str(os.getpid()), module, *arguments]
     with (out / LOG_FILE).open("w", encoding="utf-8") as sink:
         process = subprocess.Popen(
             command,
@@ -87,9 +90,13 @@ def _thread_env(threads: int | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def scratch(folder: Path, prefix: str) -> Iterator[Path]:
-    """A new folder for one worker, gone afterwards."""
+    """A new folder for one worker, gone afterwards; what killed commands left goes too."""
     folder.mkdir(parents=True, exist_ok=True)
-    out = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=folder))
+    for left in folder.glob("*-*-*"):
+        owner = left.name.split("-")[1]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+    out = Path(tempfile.mkdtemp(prefix=f"{prefix}-{os.getpid()}-", dir=folder))
     try:
         yield out
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -67,6 +69,19 @@ def _translated(action: str) -> Iterator[None]:
         ) from exc
 
 
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray installs a SIGTERM handler of its own, which ends a process without unwinding it."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
 class RayCluster:
     """A connected Ray cluster with Serve and the replica directory on it."""
 
@@ -84,7 +99,7 @@ class RayCluster:
 
         # Both announce on the terminal what every command would repeat.
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
-        with _translated(f"connecting to {address}"):
+        with _translated(f"connecting to {address}"), _signals_kept():
             if not ray.is_initialized():
                 ray.init(
                     address=address,

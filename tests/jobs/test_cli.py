@@ -46,9 +46,13 @@ def test_every_verb_of_the_reference_is_there_with_examples() -> None:
         (("promote",), "Missing argument"),
         (("--port", "99999", "status"), "1..65535"),
         (("sing",), "No such command"),
+        (("--home", "/proc/nohome", "status"), "choose another with --home"),
+        (("--home", "/etc/passwd", "status"), "is a file"),
+        (("promote", "nowhere", "--config", "deep.yaml"), "nested too deeply"),
     ],
 )
 def test_wrong_use_is_exit_2_with_a_reason(run: object, args: tuple[str, ...], told: str) -> None:
+    Path("deep.yaml").write_text("[" * 5000)
     result: Result = run(*args)  # type: ignore[operator]
     assert result.exit_code == Exit.USAGE
     assert told in result.output
@@ -78,7 +82,7 @@ def test_plan_without_a_record_starts_nothing(run: object, tmp_path: Path) -> No
 
 def test_status_with_nothing_running_says_what_to_do(run: object) -> None:
     result: Result = run("status", "grammar")  # type: ignore[operator]
-    assert result.exit_code == Exit.DONE
+    assert result.exit_code == Exit.FAULT
     assert "liftlock serve" in result.output
 
 

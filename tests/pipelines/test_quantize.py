@@ -101,6 +101,38 @@ def test_worker_whose_child_holds_the_pipes_does_not_hold_up_its_end(tmp_path: P
     assert time.monotonic() - started < 30  # the child would have slept for 60
 
 
+def test_worker_ends_with_a_command_that_is_killed_outright(tmp_path: Path) -> None:
+    import subprocess
+
+    import psutil
+
+    code = (
+        "import pathlib, sys; from pipelines import worker; "
+        "worker.run('tests.pipelines.failing_worker', {'how': 'sleep'}, "
+        "pathlib.Path(sys.argv[1]), lambda line: print(line, flush=True))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline().strip() == "one of two"
+        (child,) = psutil.Process(command.pid).children()
+        command.kill()
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_scratch_of_a_killed_command_is_swept(tmp_path: Path) -> None:
+    left, mine = tmp_path / "evaluate-999999999-abc", tmp_path / "evaluate-1-abc"
+    left.mkdir()
+    mine.mkdir()  # process 1 always lives
+    with worker.scratch(tmp_path, "evaluate") as out:
+        assert out.is_dir()
+        assert not left.exists()
+        assert mine.exists()
+    assert not out.exists()
+
+
 def test_interrupted_worker_leaves_no_process(tmp_path: Path) -> None:
     import psutil
 
