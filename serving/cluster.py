@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from serving.engine.spec import ReplicaSpec
 
 _POLL_S = 0.2
+JOIN_TIMEOUT_S = 90.0
 _DEPLOYMENT = "replica"
 
 
@@ -69,6 +70,28 @@ def _translated(action: str) -> Iterator[None]:
         ) from exc
 
 
+def _join(address: str) -> None:
+    """Joins a cluster; one that has just been started may not take anybody yet."""
+    import ray
+
+    give_up_s = time.monotonic() + JOIN_TIMEOUT_S
+    while True:
+        try:
+            ray.init(
+                address=address,
+                namespace=directory.NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
+        except ConnectionError:
+            if time.monotonic() > give_up_s:
+                raise
+            ray.shutdown()
+            time.sleep(1.0)
+        else:
+            return
+
+
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
     """Ray installs a SIGTERM handler of its own, which ends a process without unwinding it."""
@@ -101,12 +124,7 @@ class RayCluster:
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         with _translated(f"connecting to {address}"), _signals_kept():
             if not ray.is_initialized():
-                ray.init(
-                    address=address,
-                    namespace=directory.NAMESPACE,
-                    log_to_driver=False,
-                    logging_level=logging.WARNING,
-                )
+                _join(address)
             serve.start(proxy_location="Disabled")
             directory.ensure()
         return cls()
