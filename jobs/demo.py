@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -54,4 +56,9 @@ def _ask(url: str) -> None:
     click.echo(f"asked:    {TEXT}")
     click.echo(f"answered: {correction}")
     click.echo("")
-    click.echo(f"endpoint  {url}   (stop everything: liftlock serve --stop)")
+    click.echo(f"endpoint  {url}   (stop everything: {_command()} serve --stop)")
+
+
+def _command() -> str:
+    """How to call this command from here, where its environment may not be active."""
+    return os.path.relpath(Path(sys.executable).parent / "liftlock")

@@ -148,6 +148,8 @@ def _edge_lines(edge: dict[str, Any] | None) -> list[str]:
         return ["edge      not running; `liftlock serve` brings the champion up"]
     lines = [f"edge      {edge['url']}"]
     for version in edge["versions"]:
+        if not version["weight"] and not version["endpoints"]:
+            continue  # its cluster lingers in the edge until running requests have ended
         count = len(version["endpoints"])
         lines.append(
             f"traffic   {version['weight']} % on version {version['version']}, "

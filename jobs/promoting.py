@@ -131,7 +131,7 @@ def _print_promotion(promotion: Any, settings: Settings) -> None:
     console.print(f"verdict: {verdict.status}", markup=False)
     for result in verdict.results:
         if str(result.status) != "pass":
-            console.print(f"  {result.name}: {result.reason}", markup=False, soft_wrap=True)
+            console.print(f"  {result.reason}", markup=False, soft_wrap=True)
     name = f"{promotion.version.model} version {promotion.version.version}"
     url = placing.endpoint_url(settings)
     told = {

@@ -106,7 +106,10 @@ class Stack:
             self.note("starting a local Ray node")
             _own_folder(self.settings.ray_folder)
             self.ray.start(
-                self._ray_command(facts["port"]), env=_worker_environment(), facts=facts, cwd=ROOT
+                self._ray_command(facts["port"]),
+                env=_worker_environment(self.settings.ray_folder),
+                facts=facts,
+                cwd=ROOT,
             )
         port = int(facts["port"])
         self.ray.wait(lambda: listens("127.0.0.1", port), timeout_s=START_TIMEOUT_S)
@@ -199,12 +202,14 @@ class Stack:
         ]  # fmt: skip
 
 
-def _worker_environment() -> dict[str, str]:
+def _worker_environment(folder: Path) -> dict[str, str]:
     path = os.environ.get("PYTHONPATH", "")
     return {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{path}" if path else str(ROOT),
         # Ray runs its workers at niceness 15; a replica is no batch job to be starved by others.
         "RAY_worker_niceness": "0",
+        # vLLM's sockets; a replica that is killed leaves them, and the folder goes with --stop.
+        "VLLM_RPC_BASE_PATH": str(folder),
         **OFFLINE_ENV,
     }
 

@@ -93,7 +93,11 @@ def _steps(
         if variant is None or variant.digest != serving.digest:
             yield _evaluate_step(request, record, serving, "evaluate champion")
     against = f"against version {champion.version}" if champion else "against absolute floors"
-    yield Step(stage="gate", state="run", what=f"{len(config.suites)} suites {against}")
+    yield Step(
+        stage="gate",
+        state="run",
+        what=f"{len(config.suites)} suites {against}; reused if judged before",
+    )
     if champion is not None and variant is not None and champion.digest == variant.digest:
         yield Step(
             stage="rollout",

@@ -9,6 +9,7 @@ taken from the record, so an interrupted promotion goes on by running the same c
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +111,7 @@ def _run(request: Request, place: Place, run_id: str) -> Promotion:
     place.record.versions.mirror(config.model, {CANDIDATE: candidate.version})
     entries = place.record.ledger.entries(config.model)
     champion = ledger.champion(entries)
+    _tell_if_it_served(candidate, entries, place)
     judged = evaluation.evaluate(
         evaluation.Question(
             candidate=candidate,
@@ -213,6 +215,19 @@ def describe_switch(result: SwitchResult) -> Result:
 
 def _run_name(request: Request) -> str:
     return f"promote {request.checkpoint.directory.resolve().name}"
+
+
+def _tell_if_it_served(
+    candidate: ModelVersion, entries: Sequence[ledger.LedgerEntry], place: Place
+) -> None:
+    """Going back to a version by promoting it is allowed, but nobody should do it unawares."""
+    served = [e for e in entries if e.digest == candidate.digest]
+    now = ledger.champion(entries)
+    if served and now is not None and now.digest != candidate.digest:
+        place.progress.note(
+            f"version {candidate.version} has served before (ledger entry {served[-1].seq}); version "
+            f"{now.version} is in charge since, by {now.kind}: {now.reason}"
+        )
 
 
 def _log_request(request: Request, place: Place, run_id: str) -> None:

@@ -152,7 +152,7 @@ def describe(
             "",
             f"A rollback goes to version {before.version}."
             if before
-            else "No other version has served, so there is nothing to roll back to.",
+            else "There is no earlier version to roll back to.",
             "",
             "What was in charge, newest first (the ledger):",
             "",

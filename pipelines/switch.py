@@ -203,6 +203,7 @@ class Switch:
 
     def _put_back(self, new: int, in_charge: int | None) -> None:
         """All traffic on the version in charge, and the new one gone unless it is that."""
+        self._note("undoing what was begun; this waits for running requests")
         deployed = in_charge is not None and in_charge in self._plane.running()
         wanted = {in_charge: 100} if deployed and in_charge is not None else {}
         try:

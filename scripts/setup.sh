@@ -42,7 +42,7 @@ started=$SECONDS
 
 # pip_install WHAT ARGS...: runs pip in the background and says how far it is.
 pip_install() {
-  local what=$1 pid fetched phase
+  local what=$1 pid fetched phase told="" said=$SECONDS
   shift
   "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@" >>"$log" 2>&1 &
   pid=$!
@@ -52,7 +52,10 @@ pip_install() {
     fetched=$(grep -c -E '^(Collecting|Requirement already)' "$log" || true)
     phase="fetching, $fetched packages so far"
     if grep -q '^Installing collected' "$log"; then phase="unpacking"; fi
-    say "$what: $phase ($((SECONDS - started)) s)"
+    if [ "$phase" != "$told" ] || [ $((SECONDS - said)) -ge 30 ]; then
+      say "$what: $phase ($((SECONDS - started)) s)"
+      told=$phase said=$SECONDS
+    fi
   done
   wait "$pid" || pip_failed
 }

@@ -7,6 +7,7 @@ traffic, Envoy's admin interface says what really is. Asking goes by HTTP like a
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import httpx
 
 from registry.cache import path_for
 from registry.engine_settings import EngineSettings
-from registry.model import ModelVersion
+from registry.model import ModelVersion, content_digest
 from serving.cluster import RayCluster, Resources
 from serving.discovery import traffic
 from serving.edge import control
@@ -75,8 +76,14 @@ class RayPlane:
     def start(self, version: ModelVersion, replicas: int) -> None:
         """See `Plane.start`."""
         known = self._cluster.application(version.model, version.version)
+        wanted = self._asked_for(version, replicas)
+        asked = self._asked_file(version.version)
         if known is not None and known.status in BROKEN:
             self.retire(version.version, self._settings.drain_timeout_s)
+        elif known is not None and asked.is_file() and asked.read_text() == wanted:
+            return  # Serve would replace healthy replicas even for the very same request
+        asked.parent.mkdir(parents=True, exist_ok=True)
+        asked.write_text(wanted)
         self._cluster.deploy(
             self._spec(version), replicas=replicas, resources=self._settings.resources
         )
@@ -131,6 +138,15 @@ class RayPlane:
             self._cluster.delete(
                 self._settings.model, version, timeout_s=timeout_s + DELETE_SLACK_S
             )
+
+    def _asked_file(self, version: int) -> Path:
+        return self._settings.home / "run" / f"{self._settings.model}-v{version}.asked"
+
+    def _asked_for(self, version: ModelVersion, replicas: int) -> str:
+        """Everything that shapes a deployment, to tell the same request from another."""
+        spec = dataclasses.asdict(self._spec(version))
+        resources = dataclasses.asdict(self._settings.resources)
+        return content_digest({"spec": spec, "replicas": replicas, "resources": resources})
 
     def _spec(self, version: ModelVersion) -> ReplicaSpec:
         settings = self._settings

@@ -431,3 +431,12 @@ def test_lineage_given_later_is_added_to_the_version(world: World) -> None:
     request = dataclasses.replace(world.request(1, **FAST), lineage="run-of-training")
     done = promote(request, world.place)
     assert done.version.tags[Tag.LINEAGE] == "run-of-training"
+
+
+def test_promoting_a_version_that_was_rolled_back_says_so(world: World) -> None:
+    world.promote(1, **FAST)
+    world.promote(2, **FAST)
+    world.rollback()
+    world.promote(2, **FAST)
+    (told,) = [n for n in world.progress.notes if "has served before" in n]
+    assert "by rollback: complaints" in told
