@@ -225,8 +225,8 @@ def _tell_if_it_served(
     now = ledger.champion(entries)
     if served and now is not None and now.digest != candidate.digest:
         place.progress.note(
-            f"version {candidate.version} has served before (ledger entry {served[-1].seq}); version "
-            f"{now.version} is in charge since, by {now.kind}: {now.reason}"
+            f"version {candidate.version} has served before (ledger entry {served[-1].seq}); "
+            f"version {now.version} is in charge since, by {now.kind}: {now.reason}"
         )
 
 
