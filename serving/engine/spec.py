@@ -86,7 +86,8 @@ def local_checkpoint(spec: ReplicaSpec) -> Path:
     """The verified directory of the checkpoint on this node, fetched if it is not there.
 
     Raises:
-        CheckpointInvalid: the files differ from the manifest, or are nowhere to be had.
+        CheckpointInvalid: the files are nowhere to be had.
+        RecordConflict: the files differ from the manifest.
         RegistryError: the record did not give them.
     """
     given = Path(spec.checkpoint_dir)

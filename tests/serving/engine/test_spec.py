@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from registry.errors import CheckpointInvalid
+from registry.errors import CheckpointInvalid, RecordConflict
 from registry.manifest import FileEntry, Generation, Manifest, Prompt
 from serving.engine.spec import ReplicaSpec, local_checkpoint
 
@@ -62,7 +62,7 @@ def test_files_on_the_node_are_used_when_they_match(tmp_path: Path) -> None:
 
 def test_files_that_differ_from_the_manifest_are_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"w3ights")
-    with pytest.raises(CheckpointInvalid, match="differs from its manifest"):
+    with pytest.raises(RecordConflict, match="differs from its manifest"):
         local_checkpoint(spec(checkpoint_dir=str(tmp_path)))
 
 
