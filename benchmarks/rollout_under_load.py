@@ -28,7 +28,7 @@ from jobs.progress import Terminal
 from jobs.settings import Settings
 from jobs.stack import ROOT, Stack
 from pipelines import config as configs
-from pipelines import records, rollback
+from pipelines import ownership, records, rollback
 from pipelines.place import Place
 from pipelines.switch import Switch
 from registry import cache, checkpoint
@@ -37,6 +37,7 @@ from registry.mlflow_store import connect
 from registry.model import ModelVersion
 from registry.store import Registration
 from serving.cluster import RayCluster, Resources
+from serving.edge import control
 from serving.ray_plane import PlaneSettings, RayPlane
 from tests.conftest import free_port
 from tests.fakes import checkpoints
@@ -59,14 +60,17 @@ class World:
         self.place = Place(
             record=self.record,
             plane=self.plane,
+            edge_epoch=lambda: control.model_epoch(self.home, MODEL),
+            standing=lambda: True,
             cache=self.settings.cache,
+            journal=self.settings.journals / MODEL,
             work=self.settings.work,
             progress=Terminal(),
             now=placing.now,
             actor="benchmark",
         )
 
-    def plane(self) -> RayPlane:
+    def plane(self, epoch: int) -> RayPlane:
         """The real serving plane, with the stand-in engine in its replicas."""
         settings = PlaneSettings(
             model=MODEL,
@@ -76,6 +80,8 @@ class World:
             cache=self.settings.cache,
             engine=self.config.resources.engine,
             resources=Resources(num_cpus=1),
+            epoch=epoch,
+            owner=ownership.this_process(),
             engine_factory=ENGINE,
         )
         return RayPlane(settings, RayCluster.connect(self.address))
@@ -92,22 +98,24 @@ class World:
 
     def promote(self, version: ModelVersion) -> None:
         """The rollout and the record of a promotion, as `liftlock promote` does them."""
-        entries = self.record.ledger.entries(MODEL)
         run = self.record.evidence.open(MODEL, "benchmark", {}, None)
-        change = records.Change(
-            kind=Kind.PROMOTE,
-            policy_digest=self.config.digest,
-            evidence_run=run,
-            actor="benchmark",
-            reason="benchmark",
-            now=placing.now,
-            entries_seen=len(entries),
-        )
-        Switch(self.plane(), self.config.rollout, note=print).to(
-            version,
-            lambda _: records.commit(self.record, version, change, print),
-            in_charge=lambda: records.in_charge(self.record, MODEL),
-        )
+        self.record.evidence.text(run, configs.SETTINGS_FILE, self.config.to_yaml())
+        with ownership.owned(self.place, MODEL, f"promote version {version.version}") as mine:
+            change = records.Change(
+                kind=Kind.PROMOTE,
+                policy_digest=self.config.digest,
+                evidence_run=run,
+                actor="benchmark",
+                reason="benchmark",
+                now=placing.now,
+                entries_seen=len(self.record.ledger.read(MODEL).entries),
+                epoch=mine.epoch,
+            )
+            Switch(self.plane(mine.epoch), self.config.rollout, note=print).to(
+                version,
+                lambda _: records.commit(self.record, version, change, print),
+                in_charge=lambda: records.in_charge(self.record, MODEL),
+            )
 
     def rollback(self) -> None:
         """`liftlock rollback`."""

@@ -8,19 +8,17 @@ is faster, and what goes wrong inside arrives here as an exception that can be e
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from evals import errors
-from registry.engine_settings import EngineSettings
+from evals import errors, tokens
+from evals.model import TOO_LONG, Answer, Ask, OnAnswer
+from registry.engine_settings import EngineSettings, context_tokens
 from registry.manifest import Generation, Manifest
-
-OnProgress = Callable[[int, int], None]
-"""Called with (done, total) completions."""
 
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -35,16 +33,6 @@ OVERRIDING = ("VLLM_CPU_KVCACHE_SPACE",)
 
 _MESSAGE_CHARS = 240
 """Enough of vLLM's message to act on; it may go on to list every architecture it knows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """The raw text after one prompt. `finish_reason` is vLLM's: stop, length, abort, error."""
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int
-    output_tokens: int
 
 
 class Engine:
@@ -108,71 +96,87 @@ class Engine:
             )
         return f"{what}; check that the directory is a complete checkpoint this vLLM supports"
 
-    def prompt_tokens(self, prompt: str) -> int:
-        """Tokens of one prompt, special tokens included."""
-        return len(self._llm.get_tokenizer()(prompt).input_ids)
+    def cannot(self, ask: Ask) -> str | None:
+        """An engine can do everything."""
+        return None
 
-    def complete(
-        self, prompts: Sequence[str], on_progress: OnProgress | None = None
-    ) -> tuple[Completion, ...]:
-        """Completions in the order of the prompts, all sent at once.
+    def check(self, ask: Ask, inputs: Sequence[str]) -> None:
+        """Refuses an input that fits the model and not the settings, for they can be changed.
 
         Raises:
-            EvaluationFailed: a prompt does not fit, or the engine failed while generating.
+            ContextTooShort: with the position of the first such input.
         """
-        self._check_lengths(prompts)
-        progress: Any = False if on_progress is None else _Progress.reporting(on_progress)
-        try:
-            answers = self._llm.generate(
-                list(prompts), sampling_params(self._manifest.generation), use_tqdm=progress
-            )
-        except (ValueError, RuntimeError, MemoryError) as exc:
-            raise errors.EvaluationFailed(
-                f"the engine failed on {len(prompts):,} prompts: {_first_line(exc)}; "
-                "lower engine max_num_seqs or kv_cache_gib if it was memory, else report it"
-            ) from exc
-        return tuple(_completion(answer) for answer in answers)
-
-    def _check_lengths(self, prompts: Sequence[str]) -> None:
-        limit = self._settings.max_model_len_tokens
-        for number, prompt in enumerate(prompts):
-            tokens = self.prompt_tokens(prompt)
-            if tokens >= limit:
-                raise errors.EvaluationFailed(
-                    f"prompt {number} has {tokens} tokens, which leaves no room for an answer in "
-                    f"max_model_len_tokens {limit}; raise it, or shorten the example: "
-                    f"{prompt[:60]!r}"
+        stated, room = context_tokens(self._checkpoint_dir), self._room(ask)
+        allowed = min(stated, self._settings.max_model_len_tokens)
+        for number, ids in enumerate(self._encode(ask, inputs)):
+            needed = len(ids) + room
+            if allowed < needed <= stated:
+                raise errors.ContextTooShort(
+                    number,
+                    f"{len(ids)} tokens of input and {room} for the answer do not fit "
+                    f"engine max_model_len_tokens {self._settings.max_model_len_tokens}; raise it "
+                    f"to {needed} or more, the model itself takes {stated:,}",
                 )
 
+    def answer(self, ask: Ask, inputs: Sequence[str], on_answer: OnAnswer) -> None:
+        """Answers every input, all sent at once; `TOO_LONG` where the model has no room for it.
 
-class _Progress:
-    """The part of tqdm that vLLM uses, reporting counts instead of drawing a bar."""
+        The rule is the endpoint's: what a prompt and the longest answer need must fit the context.
 
-    def __init__(self, on_progress: OnProgress, total: int) -> None:
-        self.n = 0
-        self.postfix = ""
-        self.format_dict = {"elapsed": float("inf")}  # vLLM divides by it for a speed nobody reads
-        self._total = total
-        self._on_progress = on_progress
+        Raises:
+            EvaluationFailed: the engine failed on the way.
+        """
+        context = min(context_tokens(self._checkpoint_dir), self._settings.max_model_len_tokens)
+        longest = context - self._room(ask)
+        fitting: list[int] = []
+        prompts: list[list[int]] = []
+        for number, ids in enumerate(self._encode(ask, inputs)):
+            if len(ids) > longest:
+                on_answer(number, Answer(finish_reason=TOO_LONG, prompt_tokens=len(ids)))
+            else:
+                fitting.append(number)
+                prompts.append(ids)
+        params = sampling_params(ask, self._manifest.generation)
+        try:
+            with contextlib.closing(self._outputs(prompts, params)) as outputs:
+                for position, output in outputs:
+                    on_answer(fitting[position], _answer(ask, output))
+        except (ValueError, RuntimeError, MemoryError) as exc:
+            raise errors.EvaluationFailed(
+                f"the engine failed on {len(prompts):,} inputs: {_first_line(exc)}; "
+                "lower engine max_num_seqs or kv_cache_gib if it was memory, else report it"
+            ) from exc
 
-    @classmethod
-    def reporting(cls, on_progress: OnProgress) -> Callable[..., Any]:
-        """What vLLM calls to make its bars: one while adding prompts, one while running them."""
+    def _outputs(
+        self, prompts: list[list[int]], params: Any
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Each finished output with its position, in the order in which they finish.
 
-        def make(iterable: Any = None, *, total: int = 0, **_: object) -> Any:
-            return cls(on_progress, total) if iterable is None else iterable
+        `LLM.generate` is the same loop and hands out nothing before its end.
+        """
+        from vllm.inputs.engine import tokens_input
 
-        return make
+        core = self._llm.llm_engine
+        given = [
+            core.add_request(str(number), tokens_input(ids), params)
+            for number, ids in enumerate(prompts)
+        ]
+        try:
+            while core.has_unfinished_requests():
+                for output in core.step():
+                    if output.finished:
+                        yield int(output.request_id), output
+        finally:
+            if core.has_unfinished_requests():  # whoever took the outputs has given up
+                core.abort_request(given, internal=True)
 
-    def update(self, n: int) -> None:
-        self.n += n
-        self._on_progress(self.n, self._total)
+    def _encode(self, ask: Ask, inputs: Sequence[str]) -> list[list[int]]:
+        encode = tokens.prompt_ids if ask is Ask.TEXT else tokens.sentence_ids
+        return encode(self._llm.get_tokenizer(), inputs)
 
-    def refresh(self) -> None:
-        """Nothing is drawn, so nothing is redrawn."""
-
-    def close(self) -> None:
-        """Nothing is held open."""
+    def _room(self, ask: Ask) -> int:
+        """Tokens that an answer may take; the engine always writes one."""
+        return self._manifest.generation.max_tokens if ask is Ask.TEXT else 1
 
 
 @contextlib.contextmanager
@@ -193,25 +197,41 @@ def environment() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def sampling_params(generation: Generation) -> Any:
-    """The manifest's generation settings as vLLM's."""
+def sampling_params(ask: Ask, generation: Generation) -> Any:
+    """vLLM's parameters: the manifest's generation settings, or the least work for a likelihood."""
     import vllm
+    from vllm.sampling_params import RequestOutputKind
 
+    if ask is Ask.LIKELIHOOD:
+        return vllm.SamplingParams(
+            max_tokens=1,
+            temperature=0.0,
+            prompt_logprobs=0,  # of the tokens that are there, and of no others
+            flat_logprobs=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
     return vllm.SamplingParams(
         max_tokens=generation.max_tokens,
         stop=list(generation.stop),
         temperature=generation.temperature,
         top_p=generation.top_p,
         seed=generation.seed,
+        output_kind=RequestOutputKind.FINAL_ONLY,
     )
 
 
-def _completion(answer: Any) -> Completion:
-    choice = answer.outputs[0]
-    return Completion(
-        text=choice.text,
+def _answer(ask: Ask, output: Any) -> Answer:
+    choice = output.outputs[0]
+    prompt_tokens = len(output.prompt_token_ids)
+    if ask is Ask.LIKELIHOOD:
+        # The first token has no probability: nothing comes before it.
+        logprob = math.fsum(output.prompt_logprobs.logprobs)
+        return Answer(finish_reason="stop", logprob=logprob, prompt_tokens=prompt_tokens)
+    return Answer(
         finish_reason=str(choice.finish_reason),
-        prompt_tokens=len(answer.prompt_token_ids),
+        text=choice.text,
+        prompt_tokens=prompt_tokens,
         output_tokens=len(choice.token_ids),
     )
 

@@ -21,6 +21,7 @@ COLORS = {
 TITLES = {
     Basis.CHAMPION: "Difference to the champion, percentage points",
     Basis.FLOOR: "Right answers, per cent",
+    Basis.CEILING: "Unwanted answers, per cent",
 }
 WIDTH_PX = 900
 _ROW_PX = 26
@@ -108,7 +109,8 @@ def _line(x: float, top: float, bottom: float, style: str) -> str:
 
 def _row(axis: _Axis, result: GateResult, top: int) -> str:
     lower, upper, estimate = result.lower_points, result.upper_points, result.estimate_points
-    if lower is None or upper is None or estimate is None:
+    threshold = result.threshold_points
+    if lower is None or upper is None or estimate is None or threshold is None:
         return ""
     color, middle = COLORS[result.status], top + _ROW_PX / 2
     value = f"{estimate:+.1f}" if result.basis is Basis.CHAMPION else f"{estimate:.1f}"
@@ -117,7 +119,7 @@ def _row(axis: _Axis, result: GateResult, top: int) -> str:
         f'<text x="{_LABEL_PX - 10}" y="{middle + 4}" text-anchor="end">'
         f"{html.escape(result.name)}</text>"
         + _line(
-            axis.x(result.threshold_points),
+            axis.x(threshold),
             top + 3,
             top + _ROW_PX - 3,
             'stroke="#24292f" stroke-dasharray="3 2" stroke-width="1.5"',

@@ -4,203 +4,276 @@ The one idea: a promotion needs evidence that the candidate is *not worse* by mo
 fixed beforehand. "No significant difference" is not such evidence, so there are three answers:
 pass, fail, and underpowered - not enough examples, or answers missing, to say either.
 
-For every suite and, where the suite is grouped, every tag, with d the difference in the share of
-right answers between candidate and champion on the same examples:
+For every suite and metric and, where the suite is grouped, every tag, with d the difference between
+candidate and champion on the same examples, positive where the candidate is better:
 
     pass          lower bound of d > -margin
     fail          otherwise, upper bound of d < 0: worse, and not shown to be within the margin
     underpowered  otherwise
 
-A first version has no champion; its own share of right answers is held against a floor instead.
+A first version has no champion; its own value is held against a floor instead. Gates against a
+limit, of answers that changed sides and of clean sentences edited, ask whether a share is below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from evals import errors, stats
+from evals import comparison, evidence, material, reasons, rules
+from evals.comparison import Comparison, Demand, Rates
+from evals.evidence import Compared, Unavailable
+from evals.material import Material
 from evals.outcome import Outcomes
 from evals.policy import GatePolicy
-from evals.suite import Suite, SuiteKind
+from evals.rules import Measure, Rule
+from evals.suite import Suite
 from evals.verdict import Basis, GateResult, GateStatus
-
-_MAX_EXACT_N = 3_000
-_MAX_EXACT_PSI = 0.25
-"""Above these the normal approximation is within 12 % of the exact test, which takes seconds."""
-_PSI_WHEN_UNSEEN = 0.5
-"""Discordant examples assumed when none was seen: half of one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """The scores of one gate: a whole suite, or its examples with one tag."""
-
-    suite: Suite
-    tag: str | None
-    candidate: tuple[float | None, ...]
-    champion: tuple[float | None, ...] | None
-
-    @property
-    def name(self) -> str:
-        return self.suite.name if self.tag is None else f"{self.suite.name}/{self.tag}"
-
-    @property
-    def label(self) -> str:
-        """How a sentence about this gate begins."""
-        return self.suite.name if self.tag is None else self.tag.replace("_", " ")
-
-    @property
-    def n(self) -> int:
-        return len(self.candidate)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Paired:
-    """Counts of examples by who got them right."""
-
-    wins: int
-    losses: int
-    candidate_right: int
-    champion_right: int
 
 
 def decide(
-    candidate: Outcomes, champion: Outcomes | None, suite: Suite, policy: GatePolicy
+    candidate: Outcomes,
+    champion: Outcomes | None,
+    suite: Suite,
+    policy: GatePolicy,
+    *,
+    across_runtimes: bool = False,
 ) -> tuple[GateResult, ...]:
     """One result for the suite and one for each of its tags, the suite first.
 
+    A family needs its other suites too and is left to `decide_all`. `across_runtimes` is for a
+    change of software, settings or hardware: only then may the two have been answered with
+    different ones.
+
     Raises:
         EvidenceMismatch: the outcomes are not of this suite, or not comparable with each other.
+        SuiteInvalid: a metric is not known.
     """
-    _check_belongs(candidate, suite)
-    if champion is not None:
-        _check_belongs(champion, suite)
-        _check_comparable(candidate, champion)
-    return tuple(_judge(group, policy) for group in _groups(candidate, champion, suite, policy))
+    compared = Compared(
+        suite=suite, candidate=candidate, champion=champion, across_runtimes=across_runtimes
+    )
+    evidence.check(compared)
+    return tuple(_results([compared], policy))
 
 
-def _check_belongs(outcomes: Outcomes, suite: Suite) -> None:
-    if outcomes.suite_digest != suite.digest:
-        raise errors.EvidenceMismatch(
-            f"outcomes of {outcomes.checkpoint_digest} were made on suite {outcomes.suite} "
-            f"{outcomes.suite_digest}, not on {suite.name} {suite.digest}; evaluate again"
-        )
-    answered = [outcome.example_id for outcome in outcomes.outcomes]
-    if answered != [example.id for example in suite.examples]:
-        raise errors.EvidenceMismatch(
-            f"outcomes of {outcomes.checkpoint_digest} on suite {suite.name} hold "
-            f"{len(answered)} examples that are not the suite's {len(suite.examples)} in its "
-            "order; evaluate again"
-        )
+def decide_all(
+    compared: Sequence[Compared], policy: GatePolicy, unavailable: Sequence[Unavailable] = ()
+) -> tuple[GateResult, ...]:
+    """The results over all suites: of each suite, of families, of suites that are not there.
+
+    Raises:
+        EvidenceMismatch, SuiteInvalid: as `decide`.
+        PolicyInvalid: the policy does not fit the suites.
+    """
+    present = [item.suite.name for item in compared]
+    rules.check_names(policy, [*present, *(item.suite for item in unavailable)])
+    for item in compared:
+        evidence.check(item)
+    absent = _absent(policy, unavailable, present)
+    return (*_results(compared, policy), *absent)
 
 
-def _check_comparable(candidate: Outcomes, champion: Outcomes) -> None:
-    if candidate.runtime_digest != champion.runtime_digest:
-        raise errors.EvidenceMismatch(
-            f"candidate and champion were evaluated on suite {candidate.suite} with different "
-            f"software or hardware ({candidate.runtime_digest} and {champion.runtime_digest}); "
-            "evaluate the champion again"
-        )
-
-
-def _groups(
-    candidate: Outcomes, champion: Outcomes | None, suite: Suite, policy: GatePolicy
-) -> Iterator[_Group]:
-    tags: tuple[str | None, ...] = (None, *(suite.tags if policy.per_tag else ()))
-    for tag in tags:
-        chosen = [
-            index
-            for index, example in enumerate(suite.examples)
-            if tag is None or tag in example.tags
-        ]
-        yield _Group(
-            suite=suite,
-            tag=tag,
-            candidate=_scores(candidate, chosen),
-            champion=None if champion is None else _scores(champion, chosen),
-        )
-
-
-def _scores(outcomes: Outcomes, chosen: list[int]) -> tuple[float | None, ...]:
-    return tuple(outcomes.outcomes[index].score for index in chosen)
-
-
-def _judge(group: _Group, policy: GatePolicy) -> GateResult:
-    missing = sum(score is None for score in group.candidate)
-    missing_champion = sum(score is None for score in group.champion or ())
-    if missing or missing_champion:
-        return _undecided(group, policy, missing, missing_champion)
-    if group.champion is None:
-        return _against_floor(group, policy)
-    return _against_champion(group, policy, _paired(group.candidate, group.champion))
-
-
-def _paired(candidate: tuple[float | None, ...], champion: tuple[float | None, ...]) -> _Paired:
-    pairs = [(c == 1.0, p == 1.0) for c, p in zip(candidate, champion, strict=True)]
-    return _Paired(
-        wins=sum(c and not p for c, p in pairs),
-        losses=sum(p and not c for c, p in pairs),
-        candidate_right=sum(c for c, _ in pairs),
-        champion_right=sum(p for _, p in pairs),
+def skipped(policy: GatePolicy, unavailable: Iterable[Unavailable]) -> tuple[str, ...]:
+    """What is to be said of optional suites that are not there."""
+    return tuple(
+        f"{item.suite}: not available, and not required: {item.reason}"
+        for item in unavailable
+        if item.suite in policy.optional_suites
     )
 
 
-def _undecided(group: _Group, policy: GatePolicy, missing: int, champion: int) -> GateResult:
-    paired = group.champion is not None
-    of_champion = f" and {champion:,} of the champion" if champion else ""
+def _absent(
+    policy: GatePolicy, unavailable: Sequence[Unavailable], present: Sequence[str]
+) -> Iterator[GateResult]:
+    """Required suites that are not there, and families that lack one."""
+    required = {u.suite: u.reason for u in unavailable if u.suite not in policy.optional_suites}
+    for name, why in required.items():
+        yield _without_evidence(name, reasons.of_absent(name, why))
+    for family in policy.families:
+        lacking = [name for name in family.suites if name in required]
+        if lacking:
+            why = f"it lacks {', '.join(lacking)}"
+            yield _without_evidence(family.name, reasons.of_absent(family.name, why))
+
+
+def _without_evidence(name: str, reason: str) -> GateResult:
     return GateResult(
-        name=group.name,
-        suite=group.suite.name,
-        suite_digest=group.suite.digest,
-        tag=group.tag,
-        n=group.n,
-        basis=Basis.CHAMPION if paired else Basis.FLOOR,
-        status=GateStatus.UNDERPOWERED,
-        reason=(
-            f"{group.label}: of {group.n:,} answers, {missing:,} of the candidate{of_champion} are "
-            "missing, and a missing answer is neither right nor wrong; evaluate again"
-        ),
-        threshold_points=_threshold_points(group, policy),
-    )
-
-
-def _threshold_points(group: _Group, policy: GatePolicy) -> float:
-    is_tag = group.tag is not None
-    if group.champion is None:
-        return 100.0 * policy.floor(group.suite.kind, is_tag=is_tag)
-    return -policy.margin(group.suite.name, is_tag=is_tag)
-
-
-def _against_champion(group: _Group, policy: GatePolicy, paired: _Paired) -> GateResult:
-    interval = stats.paired_difference_interval(paired.wins, paired.losses, group.n, policy.alpha)
-    threshold = _threshold_points(group, policy)
-    lower, upper = 100.0 * interval.lower, 100.0 * interval.upper
-    status = _status(lower > threshold, upper < 0.0)
-    difference = 100.0 * (paired.wins - paired.losses) / group.n
-    bounds = f"difference {difference:+.1f} points [{lower:+.1f}, {upper:+.1f}]"
-    needed = _needed(status, lambda: _paired_needed(paired, group.n, -threshold, policy.alpha))
-    return GateResult(
-        name=group.name,
-        suite=group.suite.name,
-        suite_digest=group.suite.digest,
-        tag=group.tag,
-        n=group.n,
+        name=name,
+        suite=name,
+        suite_digest="",
+        tag=None,
+        n=0,
         basis=Basis.CHAMPION,
+        status=GateStatus.UNDERPOWERED,
+        reason=reason,
+        threshold_points=None,
+    )
+
+
+def _results(compared: Sequence[Compared], policy: GatePolicy) -> Iterator[GateResult]:
+    by_name = {item.suite.name: item for item in compared}
+    has_champion = any(item.champion is not None for item in compared)
+    planned = rules.planned([item.suite for item in compared], policy, has_champion=has_champion)
+    # Gates of one suite and metric read the same answers, which are made into arrays once.
+    for _, group in itertools.groupby(planned, key=lambda rule: rule.key):
+        same = list(group)
+        all_of_it = material.read(same[0], [by_name[name] for name in same[0].suites])
+        for rule in same:
+            yield _judge(rule, all_of_it.of(rule.tag, rule.unit))
+
+
+def _judge(rule: Rule, of: Material) -> GateResult:
+    missing, missing_of_champion = of.missing
+    if missing or missing_of_champion:
+        return _undecided(
+            rule, of, reasons.of_missing(rule, of.sample.n, missing, missing_of_champion)
+        )
+    if rule.measure is not Measure.QUALITY:
+        return _against_limit(rule, of)
+    if not of.has_champion and rule.floor is None:
+        return _undecided(rule, of, reasons.of_no_floor(rule))
+    if not of.can_be_judged:
+        return _undecided(rule, of, reasons.of_nothing_to_resample(rule))
+    return _against_champion(rule, of) if of.has_champion else _against_floor(rule, of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ruling:
+    """What was decided, and by which bar."""
+
+    basis: Basis
+    threshold_points: float | None
+    status: GateStatus
+    reason: str
+    needed_n: int | None = None
+
+
+def _against_champion(rule: Rule, of: Material) -> GateResult:
+    margin = rule.margin_points
+    demand = Demand(margin=margin / 100.0, alpha=rule.alpha, power=rule.power, seed=of.seed(rule))
+    found = comparison.against_champion(of.sample, demand)
+    lower, upper = 100.0 * found.interval.lower, 100.0 * found.interval.upper
+    status = _status(lower > -margin, upper < 0.0)
+    needed, advice = None, ""
+    if status is GateStatus.UNDERPOWERED:
+        needed = comparison.examples_needed(found, demand)
+        advice = reasons.advice(needed, of.sample.n)
+    ruling = _Ruling(
+        basis=Basis.CHAMPION,
+        threshold_points=-margin,
         status=status,
-        reason=(
-            f"{group.label}: {_change(group.suite.kind, paired)}; {bounds}, "
-            f"margin {threshold:+.1f}{_advice(needed)}"
-        ),
-        candidate_rate=paired.candidate_right / group.n,
-        champion_rate=paired.champion_right / group.n,
-        wins=paired.wins,
-        losses=paired.losses,
-        estimate_points=difference,
+        reason=reasons.of_difference(rule, of, found) + reasons.scope(of) + advice,
+        needed_n=needed,
+    )
+    return _with_numbers(_result(rule, of, ruling), rule, of, found)
+
+
+def _against_floor(rule: Rule, of: Material) -> GateResult:
+    found = comparison.alone(of.sample, rule.alpha, of.seed(rule))
+    bar = 100.0 * (rule.floor or 0.0)
+    good, bad = found.interval.lower, found.interval.upper
+    lower, upper = sorted((reasons.shown(rule, of, good), reasons.shown(rule, of, bad)))
+    if rule.higher_is_better:
+        status, basis = _status(lower >= bar, upper < bar), Basis.FLOOR
+    else:
+        status, basis = _status(upper <= bar, lower > bar), Basis.CEILING
+    ruling = _Ruling(
+        basis=basis,
+        threshold_points=bar,
+        status=status,
+        reason=reasons.of_floor(rule, of, found) + reasons.scope(of) + _not_enough(status),
+    )
+    return dataclasses.replace(
+        _with_numbers(_result(rule, of, ruling), rule, of, found),
+        estimate_points=reasons.shown(rule, of, found.estimate),
         lower_points=lower,
         upper_points=upper,
-        threshold_points=threshold,
-        needed_n=needed,
+    )
+
+
+def _against_limit(rule: Rule, of: Material) -> GateResult:
+    """A share that must be shown to be small."""
+    unwanted = of.flipped if rule.measure is Measure.FLIPS else of.wrong
+    kept = Rates(candidate=~unwanted, champion=None, clusters=of.sample.clusters)
+    found = comparison.alone(kept, rule.alpha, of.seed(rule))
+    lower, upper = 100.0 * (1.0 - found.interval.upper), 100.0 * (1.0 - found.interval.lower)
+    status = _status(upper <= rule.margin_points, lower > rule.margin_points)
+    count, n = int(unwanted.sum()), len(unwanted)
+    ruling = _Ruling(
+        basis=Basis.CEILING,
+        threshold_points=rule.margin_points,
+        status=status,
+        reason=reasons.of_limit(rule, count, n, (lower, upper))
+        + reasons.scope(of)
+        + _not_enough(status),
+    )
+    return dataclasses.replace(
+        _with_numbers(_result(rule, of, ruling), rule, of, found),
+        candidate_rate=count / n,
+        estimate_points=100.0 * count / n,
+        lower_points=lower,
+        upper_points=upper,
+    )
+
+
+def _undecided(rule: Rule, of: Material, reason: str) -> GateResult:
+    """No numbers at all; the threshold is still said."""
+    basis = Basis.CHAMPION
+    threshold: float | None = -rule.margin_points
+    if rule.measure is not Measure.QUALITY:
+        basis, threshold = Basis.CEILING, rule.margin_points
+    elif not of.has_champion:
+        basis = Basis.FLOOR if rule.higher_is_better else Basis.CEILING
+        threshold = 100.0 * rule.floor if rule.floor is not None else None
+    return _result(
+        rule,
+        of,
+        _Ruling(
+            basis=basis,
+            threshold_points=threshold,
+            status=GateStatus.UNDERPOWERED,
+            reason=reason,
+        ),
+    )
+
+
+def _result(rule: Rule, of: Material, ruling: _Ruling) -> GateResult:
+    return GateResult(
+        name=rule.name,
+        suite=rule.suites[0] if len(rule.suites) == 1 else rule.name,
+        suite_digest=of.suite_digest,
+        tag=rule.tag,
+        n=of.sample.n,
+        basis=ruling.basis,
+        status=ruling.status,
+        reason=ruling.reason,
+        threshold_points=ruling.threshold_points,
+        needed_n=ruling.needed_n,
+        metric=rule.metric,
+    )
+
+
+def _with_numbers(result: GateResult, rule: Rule, of: Material, found: Comparison) -> GateResult:
+    rates = of.sample if isinstance(of.sample, Rates) and of.has_champion else None
+    champion = None
+    if found.champion is not None:
+        champion = reasons.shown(rule, of, found.champion) / 100.0
+    return dataclasses.replace(
+        result,
+        candidate_rate=reasons.shown(rule, of, found.candidate) / 100.0,
+        champion_rate=champion,
+        wins=None if rates is None else rates.wins,
+        losses=None if rates is None else rates.losses,
+        estimate_points=100.0 * found.estimate,
+        lower_points=100.0 * found.interval.lower,
+        upper_points=100.0 * found.interval.upper,
+        method=found.method,
+        units=found.units,
+        seed=found.seed,
+        p_value=found.p_value,
+        power=found.power,
     )
 
 
@@ -210,60 +283,5 @@ def _status(is_shown_good: bool, is_shown_bad: bool) -> GateStatus:
     return GateStatus.FAIL if is_shown_bad else GateStatus.UNDERPOWERED
 
 
-def _change(kind: SuiteKind, paired: _Paired) -> str:
-    """What changed between champion and candidate, in sentences of the suite."""
-    right = f"{paired.champion_right:,}"
-    if kind is SuiteKind.CLEAN:
-        lost = f"of {right} clean sentences that the champion left alone, {paired.losses:,} are now"
-        return f"{lost} edited and {paired.wins:,} others are edited no longer"
-    lost = f"{paired.losses:,} of {right} sentences that the champion fixed are no longer fixed"
-    return f"{lost} and {paired.wins:,} others are newly fixed"
-
-
-def _needed(status: GateStatus, examples: Callable[[], int]) -> int | None:
-    return examples() if status is GateStatus.UNDERPOWERED else None
-
-
-def _paired_needed(paired: _Paired, n: int, margin_points: float, alpha: float) -> int:
-    """About how many examples show it, were the two models equally good and as discordant."""
-    psi = max(paired.wins + paired.losses, _PSI_WHEN_UNSEEN) / n
-    delta = margin_points / 100.0
-    quick = stats.required_n(psi, delta, alpha, power=0.8)
-    if quick > _MAX_EXACT_N or psi > _MAX_EXACT_PSI:
-        return quick
-    return stats.examples_needed(psi, delta, alpha)
-
-
-def _advice(needed: int | None) -> str:
-    if needed is None:
-        return ""
-    return f"; not enough examples to decide, about {needed:,} are needed for equal models"
-
-
-def _against_floor(group: _Group, policy: GatePolicy) -> GateResult:
-    right = sum(score == 1.0 for score in group.candidate)
-    threshold = _threshold_points(group, policy)
-    lower = 100.0 * stats.clopper_pearson_lower(right, group.n, policy.alpha)
-    upper = 100.0 * stats.clopper_pearson_upper(right, group.n, policy.alpha)
-    status = _status(lower >= threshold, upper < threshold)
-    done = "left alone" if group.suite.kind is SuiteKind.CLEAN else "fixed"
-    advice = "; not enough examples to decide" if status is GateStatus.UNDERPOWERED else ""
-    return GateResult(
-        name=group.name,
-        suite=group.suite.name,
-        suite_digest=group.suite.digest,
-        tag=group.tag,
-        n=group.n,
-        basis=Basis.FLOOR,
-        status=status,
-        reason=(
-            f"{group.label}: {right:,} of {group.n:,} sentences {done}, "
-            f"{100.0 * right / group.n:.1f} % [{lower:.1f}, {upper:.1f}], "
-            f"floor {threshold:.1f} %{advice}"
-        ),
-        candidate_rate=right / group.n,
-        estimate_points=100.0 * right / group.n,
-        lower_points=lower,
-        upper_points=upper,
-        threshold_points=threshold,
-    )
+def _not_enough(status: GateStatus) -> str:
+    return reasons.NOT_ENOUGH if status is GateStatus.UNDERPOWERED else ""

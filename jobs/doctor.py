@@ -180,9 +180,13 @@ def _envoy() -> Check:
         return Check(name="envoy", mark=Mark.BAD, text="not installed; `make setup` mends it")
     from serving.edge.process import envoy_binary
 
-    ran = subprocess.run(
-        [str(envoy_binary()), "--version"], capture_output=True, text=True, timeout=30, check=False
-    )
+    try:
+        ran = subprocess.run(
+            [str(envoy_binary()), "--version"],
+            capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as exc:
+        return Check(name="envoy", mark=Mark.BAD, text=f"does not run here: {exc}")
     if ran.returncode != 0:
         return Check(name="envoy", mark=Mark.BAD, text=f"does not run here: {ran.stderr.strip()}")
     version = ran.stdout.strip().rsplit("version:", 1)[-1].strip().split("/")

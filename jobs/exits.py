@@ -20,3 +20,5 @@ class Exit(enum.IntEnum):
     """Waiting for a person's approval."""
     ROLLED_BACK = 5
     """The new version did not hold and traffic is back on the old one."""
+    BUSY = 6
+    """Not now: another command owns the model, or it is frozen; nothing was changed."""

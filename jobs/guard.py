@@ -14,22 +14,38 @@ from typing import NoReturn
 
 import click
 
-from evals.errors import EvalError, SuiteInvalid
+from evals.errors import EvalError, PolicyInvalid, SuiteInvalid
 from jobs.errors import JobError, UsageError
 from jobs.exits import Exit
-from pipelines.errors import ConfigInvalid, NothingToServe, PipelineError, RolloutReverted
+from pipelines.errors import (
+    ConfigInvalid,
+    NothingToServe,
+    NotNow,
+    PipelineError,
+    RolloutReverted,
+)
+from registry import disk
 from registry.errors import CheckpointInvalid, RegistryError
+from registry.wording import one_line, shown
 from serving.client import ClientError
-from serving.errors import ServingError
+from serving.errors import ServingError, StaleEpoch
 
-ASKED_WRONG = (UsageError, ConfigInvalid, CheckpointInvalid, SuiteInvalid, NothingToServe)
+ASKED_WRONG = (
+    UsageError,
+    ConfigInvalid,
+    CheckpointInvalid,
+    SuiteInvalid,
+    PolicyInvalid,
+    NothingToServe,
+)
 BROKE = (JobError, PipelineError, RegistryError, EvalError, ServingError, ClientError)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def fail(error: Exception | str, code: Exit) -> NoReturn:
     """Says what is wrong on stderr and exits."""
-    click.echo(f"liftlock: {error}", err=True)
+    lines = str(error).replace("\t", " ").split("\n")
+    click.echo("liftlock: " + "\n".join(one_line(line) for line in lines), err=True)
     sys.exit(code)
 
 
@@ -40,6 +56,8 @@ def guarded(call: Callable[[], None]) -> None:
             call()
     except ASKED_WRONG as exc:
         fail(exc, Exit.USAGE)
+    except (NotNow, StaleEpoch) as exc:
+        fail(exc, Exit.BUSY)
     except RolloutReverted as exc:
         fail(exc, Exit.ROLLED_BACK)
     except BROKE as exc:
@@ -50,6 +68,10 @@ def guarded(call: Callable[[], None]) -> None:
         sys.exit(Exit.FAULT)
     except KeyboardInterrupt:
         fail("interrupted; the same command goes on where this one stopped", Exit.FAULT)
+    except MemoryError:
+        fail("ran out of memory; free some and run the same command again", Exit.FAULT)
+    except OSError as exc:
+        fail(_of_the_system(exc), Exit.FAULT)
     except Exception as exc:  # the last boundary: what nobody foresaw is kept for whoever mends it
         kept = _keep(exc)
         fail(f"unexpected {type(exc).__name__}: {exc} (details: {kept})", Exit.FAULT)
@@ -73,8 +95,22 @@ def _stops_cleanly() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _keep(error: BaseException) -> Path:
-    handle, name = tempfile.mkstemp(prefix="liftlock-", suffix=".txt")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write("".join(traceback.format_exception(error)))
-    return Path(name)
+def _of_the_system(error: OSError) -> str:
+    """A file or a connection that the system refused, where nobody could say more of it."""
+    where = shown(str(error.filename)) if error.filename else ""
+    if disk.is_full(error):
+        folder = Path(os.fsdecode(error.filename)).parent if error.filename else Path.cwd()
+        return disk.out_of_space(error, f"writing {where or 'a file'}", folder)
+    if where:
+        return f"cannot use {where}: {error.strerror}; mend that and run the same command again"
+    return f"unexpected {type(error).__name__}: {error} (details: {_keep(error)})"
+
+
+def _keep(error: BaseException) -> str:
+    try:
+        handle, name = tempfile.mkstemp(prefix="liftlock-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("".join(traceback.format_exception(error)))
+    except OSError as exc:
+        return f"could not be kept, {exc.strerror}"
+    return name

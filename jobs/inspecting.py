@@ -2,45 +2,77 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from jobs import placing
 from jobs.cli_options import checked_model, json_option
-from jobs.errors import StackError
+from jobs.errors import StackError, UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
-from registry import ledger
-from registry.errors import RegistryError
+from registry.ledger import Item, LedgerEntry
 from registry.model import short
 from registry.store import Record
 
+if TYPE_CHECKING:
+    from jobs.status.facts import Status
+
+WATCH_S = 2.0
+LEAST_WATCH_S = 1.0
+"""Envoy counts histograms once a second; looking more often would show the same."""
+MOST_WATCH_S = 86_400.0
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """The period of `--watch`; says where a model's name belongs when it landed here."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError as exc:
+        raise click.BadParameter(
+            f"{value!r} is not a number of seconds; a model's name goes before --watch"
+        ) from exc
+    if not LEAST_WATCH_S <= seconds <= MOST_WATCH_S:
+        raise click.BadParameter(
+            f"must be {LEAST_WATCH_S:g} to {MOST_WATCH_S:g} seconds, is {value}"
+        )
+    return seconds
+
 
 @click.command()
-@click.argument("model", default="grammar")
+@click.argument("model", required=False)
+@click.option(
+    "--watch",
+    "every_s",
+    callback=_seconds,
+    is_flag=False,
+    flag_value=str(WATCH_S),
+    metavar="[SECONDS]",
+    help=f"Look again and again, until Ctrl-C. [default: every {WATCH_S:g} s]",
+)
 @json_option
 @click.pass_obj
-def status(settings: Settings, model: str, as_json: bool) -> None:
-    """Show what serves MODEL, since when and why, and where its traffic goes.
+def status(settings: Settings, model: str | None, every_s: float | None, as_json: bool) -> None:
+    """Show on one screen what serves MODEL and how well, and what waits for whom.
+
+    Without MODEL: one line for every model that is known. Nothing is started, and no source is
+    waited for longer than two seconds: one that does not answer is named.
 
     \b
     Examples:
       liftlock status grammar
       liftlock status grammar --json
+      liftlock status grammar --watch 5
+      liftlock status
     """
 
-    def show() -> None:
-        found = look(settings, checked_model(model))
-        click.echo(json.dumps(found, indent=2) if as_json else as_text(found))
-        if "record_error" in found:
-            sys.exit(Exit.FAULT)
-
-    guarded(show)
+    guarded(lambda: _status(settings, model, every_s, as_json))
 
 
 @click.command()
@@ -48,7 +80,9 @@ def status(settings: Settings, model: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def history(settings: Settings, model: str, as_json: bool) -> None:
-    """Print MODEL's ledger, oldest first; `--json` prints one entry a line, as it is stored.
+    """Print MODEL's ledger, oldest first; `--json` prints one item a line, as it is stored.
+
+    The sha256 of a stored line is the `previous_hash` of the next.
 
     \b
     Examples:
@@ -57,111 +91,75 @@ def history(settings: Settings, model: str, as_json: bool) -> None:
     """
 
     def show() -> None:
-        for entry in _record(settings).ledger.entries(checked_model(model)):
-            if as_json:
-                click.echo(entry.to_json())
-            else:
-                click.echo(
-                    f"{entry.seq:>4}  {entry.at}  {entry.kind:<9} version {entry.version:<4} "
-                    f"{short(entry.digest)}  {entry.actor}  {entry.reason}"
-                )
+        log = _record(settings).ledger.read(checked_model(model))
+        if not log.items:
+            _refuse_unknown(settings, model)
+            click.echo(f"nothing was promoted to {model} yet", err=True)
+        for item in log.items:
+            click.echo(item.to_json() if as_json else _line(item))
 
     guarded(show)
 
 
-def look(settings: Settings, model: str) -> dict[str, Any]:
-    """Everything that status shows, as plain data; what cannot be read says why."""
-    found: dict[str, Any] = {"model": model, "endpoint": placing.endpoint_url(settings)}
-    try:
-        record = _record(settings)
-        entries = record.ledger.entries(model)
-        now, before = ledger.champion(entries), ledger.previous(entries)
-        found["champion"] = _entry(now)
-        found["previous"] = _entry(before)
-        found["record"] = record.address
-        found["ledger_entries"] = len(entries)
-        if now is not None:
-            found["evidence"] = record.evidence.url(now.evidence_run)
-    except (RegistryError, StackError) as exc:
-        found["record_error"] = str(exc)
-    found.update(_edge(settings, model))
-    return found
+def _line(item: Item) -> str:
+    """A ledger item for people."""
+    what = ""
+    if isinstance(item, LedgerEntry):
+        what = f"version {item.version:<4} {short(item.digest)}  "
+    return f"{item.seq:>4}  {item.at}  {item.kind:<9} {what}{item.actor}  {item.reason}"
 
 
-def _edge(settings: Settings, model: str) -> dict[str, Any]:
-    from serving.edge import control
+def _status(settings: Settings, model: str | None, every_s: float | None, as_json: bool) -> None:
+    from jobs.status import live, looks, watch
 
-    status_now = control.current_status(settings.home)
-    if status_now is None:
-        return {"edge": None}
-    mine = [v for v in status_now.versions if v.model == model]
-    return {
-        "edge": {
-            "url": status_now.url,
-            "last_error": status_now.last_error,
-            "source_age_s": status_now.source_age_s,
-            "versions": [
-                {"version": v.version, "weight": v.weight, "endpoints": list(v.endpoints)}
-                for v in mine
-            ],
-        }
-    }
-
-
-def as_text(found: dict[str, Any]) -> str:
-    """Status for people."""
-    lines = [f"model     {found['model']}"]
-    now = found.get("champion")
-    if "record_error" in found:
-        lines.append(f"record    cannot be read: {found['record_error']}")
-    elif now is None:
-        lines.append("champion  none yet; nothing was promoted")
+    ports = live.live(settings)
+    look = looks.every(ports) if model is None else looks.one(checked_model(model), ports)
+    if every_s is not None:
+        watch.watch(look, every_s=every_s, as_json=as_json)
+        return
+    found = look()
+    if model is not None:
+        _show_one(found[0], as_json)
     else:
-        lines += [
-            f"champion  version {now['version']} ({short(now['digest'])}) since {now['at']}",
-            f"why       {now['kind']} by {now['actor']}: {now['reason']}",
-            f"evidence  {found['evidence']}",
-        ]
-        before = found["previous"]
-        lines.append(f"previous  version {before['version']}" if before else "previous  none")
-    return "\n".join([*lines, *_edge_lines(found["edge"]), *_disagreement(found)])
+        _show_all(found, as_json)
 
 
-def _disagreement(found: dict[str, Any]) -> list[str]:
-    """What an interrupted rollout can leave: traffic that the ledger knows nothing of."""
-    now, edge = found.get("champion"), found["edge"]
-    if now is None or edge is None:
-        return []
-    others = [
-        v["version"] for v in edge["versions"] if v["weight"] and v["version"] != now["version"]
-    ]
-    if not others:
-        return []
-    return [
-        f"problem   version {others[0]} has traffic, the ledger says version {now['version']}; "
-        f"`liftlock serve {found['model']}` puts it right"
-    ]
+def _show_one(found: Status, as_json: bool) -> None:
+    from jobs.status import show
+
+    if found.is_unknown:
+        raise unknown(found.model, found.known or ())
+    click.echo(json.dumps(show.as_json(found), indent=2) if as_json else show.as_text(found))
+    if found.entries is None:
+        sys.exit(Exit.FAULT)
 
 
-def _edge_lines(edge: dict[str, Any] | None) -> list[str]:
-    if edge is None:
-        return ["edge      not running; `liftlock serve` brings the champion up"]
-    lines = [f"edge      {edge['url']}"]
-    for version in edge["versions"]:
-        if not version["weight"] and not version["endpoints"]:
-            continue  # its cluster lingers in the edge until running requests have ended
-        count = len(version["endpoints"])
-        lines.append(
-            f"traffic   {version['weight']} % on version {version['version']}, "
-            f"{count} ready replica{'' if count == 1 else 's'}"
-        )
-    if edge["last_error"]:
-        lines.append(f"problem   {edge['last_error']}")
-    return lines
+def _show_all(found: Sequence[Status], as_json: bool) -> None:
+    from jobs.status import show
+
+    if as_json:
+        click.echo(json.dumps({"models": [show.as_json(s) for s in found]}, indent=2))
+    else:
+        click.echo("\n".join(show.as_line(s) for s in found) or show.NOTHING_YET)
+    if any(s.entries is None for s in found):
+        sys.exit(Exit.FAULT)
 
 
-def _entry(entry: ledger.LedgerEntry | None) -> dict[str, Any] | None:
-    return dataclasses.asdict(entry) if entry is not None else None
+def unknown(model: str, known: tuple[str, ...]) -> UsageError:
+    """The error for a model that nobody has heard of."""
+    told = f"known are: {', '.join(known)}" if known else "no model is known yet"
+    return UsageError(
+        f"there is no model {model} here; {told}. `liftlock promote CHECKPOINT --model {model}` "
+        "would make it"
+    )
+
+
+def _refuse_unknown(settings: Settings, model: str) -> None:
+    from jobs.status import live
+
+    known = live.LiveRecords(settings).open().models()
+    if model not in known:
+        raise unknown(model, known)
 
 
 def _record(settings: Settings) -> Record:

@@ -5,21 +5,91 @@ from __future__ import annotations
 import datetime
 import getpass
 import socket
+import urllib.parse
+import urllib.request
 from collections.abc import Callable
 
 from jobs.settings import Settings
 from jobs.stack import Stack
+from pipelines import breakglass, local, ownership
 from pipelines.config import PromotionConfig
 from pipelines.place import Place
 from pipelines.stage import Progress
+from registry import wording
+from registry.errors import RecordUnavailable, RegistryError
+from registry.journal import flush, journaled
 from registry.mlflow_store import connect
 from registry.store import Record
 from serving.plane import Plane
 
 
 def open_record(settings: Settings, note: Callable[[str], None]) -> Record:
-    """The record, on the given tracking server or a local one that is started."""
-    return connect(Stack(settings=settings, note=note).tracking_uri())
+    """The record, on the given tracking server or a local one that is started.
+
+    What earlier commands have kept for it is entered first, as far as it answers.
+    """
+    record = connect(Stack(settings=settings, note=note).tracking_uri())
+    enter_kept(settings, record, note)
+    return record
+
+
+def enter_kept(settings: Settings, record: Record, note: Callable[[str], None]) -> None:
+    """Enters what earlier commands could not: evidence, and rollbacks made without MLflow."""
+    for folder in sorted(settings.journals.glob("*/")):
+        flush(record, folder, note)
+        breakglass.enter(record, folder.name, local.copy_in(folder), note)
+
+
+def enter_now(settings: Settings, model: str, note: Callable[[str], None]) -> None:
+    """`enter_kept` right after going back, if MLflow happens to answer; it is not waited for."""
+    uri = existing_tracking_uri(settings)
+    try:
+        if uri is None or not _answers_at_once(uri):
+            raise RecordUnavailable("MLflow does not answer")
+        enter_kept(settings, connect(uri), note)
+    except RegistryError as exc:
+        note(f"the next command enters it in the ledger of {model} ({exc})")
+
+
+def _answers_at_once(uri: str) -> bool:
+    """Whether a server answers within two seconds; anything but a web address is taken to."""
+    if not uri.startswith(("http://", "https://")):
+        return True
+    try:
+        # A proxy from the environment cannot reach this machine's own loopback.
+        is_near = urllib.parse.urlsplit(uri).hostname in ("127.0.0.1", "localhost", "::1")
+        proxies = [urllib.request.ProxyHandler({})] if is_near else []
+        opener = urllib.request.build_opener(*proxies)
+        with opener.open(f"{uri.rstrip('/')}/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+def emergency(settings: Settings, model: str, note: Callable[[str], None]) -> breakglass.Emergency:
+    """What going back without MLflow works with."""
+
+    def plane(epoch: int, config: PromotionConfig) -> Plane:
+        uri = settings.tracking_uri or f"http://127.0.0.1:{settings.mlflow_port}"
+        owner = ownership.this_process()
+        return open_plane(settings, config, note, epoch, owner, tracking_uri=uri)
+
+    return breakglass.Emergency(
+        model=model,
+        copy=local.copy_in(settings.journals / model),
+        plane=plane,
+        edge_epoch=lambda: _epoch_seen(settings, model),
+        cache=settings.cache,
+        note=note,
+        now=now,
+        actor=actor(),
+    )
+
+
+def patient(settings: Settings, model: str, record: Record, note: Callable[[str], None]) -> Record:
+    """The record for a command that goes on while MLflow is away."""
+    folder = settings.journals / model
+    return journaled(record, folder, patience_s=settings.patience_s, note=note)
 
 
 def connect_to(tracking_uri: str) -> Record:
@@ -43,10 +113,18 @@ def endpoint_url(settings: Settings) -> str:
 
 def place(settings: Settings, config: PromotionConfig, record: Record, progress: Progress) -> Place:
     """Everything outside the promotion itself."""
+
+    def plane(epoch: int) -> Plane:
+        owner = ownership.this_process()
+        return open_plane(settings, config, progress.note, epoch, owner)
+
     return Place(
-        record=record,
-        plane=lambda: open_plane(settings, config, progress.note),
+        record=patient(settings, config.model, record, progress.note),
+        plane=plane,
+        edge_epoch=lambda: _epoch_seen(settings, config.model),
+        standing=lambda: Stack(settings=settings, note=progress.note).edge.facts() is not None,
         cache=settings.cache,
+        journal=settings.journals / config.model,
         work=settings.work,
         progress=progress,
         now=now,
@@ -54,8 +132,36 @@ def place(settings: Settings, config: PromotionConfig, record: Record, progress:
     )
 
 
-def open_plane(settings: Settings, config: PromotionConfig, note: Callable[[str], None]) -> Plane:
-    """The serving plane, with the cluster and the edge started where they are ours."""
+def _epoch_seen(settings: Settings, model: str) -> int:
+    """The highest epoch that the edge or a cluster shared with others has admitted.
+
+    A cluster of our own is started and stopped with the edge's home and knows no more than it.
+    """
+    from serving.edge import control
+
+    seen = control.model_epoch(settings.home, model)
+    if settings.ray_address is None:
+        return seen
+    from serving.cluster import RayCluster
+
+    return max(seen, RayCluster.connect(settings.ray_address).epoch(model))
+
+
+def open_plane(
+    settings: Settings,
+    config: PromotionConfig,
+    note: Callable[[str], None],
+    epoch: int,
+    owner: str,
+    *,
+    tracking_uri: str | None = None,
+) -> Plane:
+    """The serving plane, with the cluster and the edge started where they are ours.
+
+    From then on whoever opened it under a lower epoch is refused; raises StaleEpoch when that is
+    us. `owner` says who we are and is unlike every other owner. Without a tracking address the
+    local MLflow is started where it is ours.
+    """
     from serving.cluster import RayCluster, Resources
     from serving.engine.state import Limits
     from serving.ray_plane import PlaneSettings, RayPlane
@@ -69,12 +175,14 @@ def open_plane(settings: Settings, config: PromotionConfig, note: Callable[[str]
             model=config.model,
             home=settings.home,
             edge_url=url,
-            tracking_uri=stack.tracking_uri(),
+            tracking_uri=tracking_uri or stack.tracking_uri(),
             cache=settings.cache,
             engine=resources.engine,
             resources=Resources(
                 num_cpus=resources.cpus_per_replica, num_gpus=resources.gpus_per_replica
             ),
+            epoch=epoch,
+            owner=owner,
             limits=Limits(max_in_flight=resources.max_in_flight),
             drain_timeout_s=config.rollout.drain_timeout_s,
         ),
@@ -93,4 +201,4 @@ def actor() -> str:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+    return wording.one_line(f"{user}@{socket.gethostname()}")

@@ -11,7 +11,17 @@ from typing import Any
 import click
 
 from jobs import placing, progress
-from jobs.cli_options import config_option, json_option, load_config, model_option
+from jobs.cli_options import (
+    VERSION,
+    config_option,
+    data_dir_option,
+    data_folder,
+    json_option,
+    load_config,
+    model_option,
+    waiver_of,
+    waiver_options,
+)
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
@@ -27,11 +37,20 @@ from jobs.settings import Settings
     type=click.Path(path_type=Path, dir_okay=False),
     help="Prompt template and generation settings (JSON), for a checkpoint without prompt.json.",
 )
+@data_dir_option
 @click.option("--reason", default="", help="Why; written into the ledger.")
 @click.option("--lineage", help="Link to or id of the training run.")
 @click.option(
-    "--parent", type=int, help="Version that an already quantized checkpoint was made from."
+    "--parent", type=VERSION, help="Version that an already quantized checkpoint was made from."
 )
+@click.option(
+    "--rerun",
+    multiple=True,
+    metavar="STAGE",
+    help="Do a stage again though the record has it (register, quantize, evaluate, 'evaluate "
+    "champion', gate). May be repeated.",
+)
+@waiver_options
 @click.option(
     "--plan", is_flag=True, help="Print what would run and what it needs; change nothing."
 )
@@ -48,8 +67,12 @@ def promote(settings: Settings, /, **options: Any) -> None:
     Examples:
       liftlock promote examples/checkpoints/tiny-gec-1 --model grammar
       liftlock promote ckpt --model grammar --config promotion.yaml --plan
+      liftlock promote ckpt --rerun evaluate
+      liftlock promote ckpt --waive synthetic-erroneous/spelling --waived-by "Ann Bell" \\
+        --waiver-expires 2030-12-31 --reason "known gap, fixed in the next iteration"
 
-    Exits 0 if it serves, 3 if a gate refused it, 5 if it was rolled back.
+    Exits 0 if it serves, 3 if a gate refused it, 5 if it was rolled back, 6 if another command owns
+    the model or it is frozen.
     """
     guarded(lambda: _promote(settings, **options))
 
@@ -61,9 +84,14 @@ def _promote(  # one keyword per option
     model: str | None,
     config_file: Path | None,
     prompt_file: Path | None,
+    data_dir: Path | None,
     reason: str,
     lineage: str | None,
     parent: int | None,
+    rerun: tuple[str, ...],
+    waive: tuple[str, ...],
+    waived_by: str,
+    waiver_expires: str,
     plan: bool,
     as_json: bool,
 ) -> None:
@@ -75,9 +103,12 @@ def _promote(  # one keyword per option
         checkpoint=checkpoints.inspect(checkpoint, prompt_file=prompt_file),
         config=config,
         config_folder=folder,
+        data_dir=data_folder(settings, data_dir, config, folder),
         reason=reason,
         lineage=lineage,
         parent=parent,
+        rerun=frozenset(rerun),
+        waiver=waiver_of(waive, waived_by, waiver_expires, reason),
     )
     if plan:
         _print_plan(settings, request, as_json)
@@ -136,6 +167,7 @@ def _print_promotion(promotion: Any, settings: Settings) -> None:
     url = placing.endpoint_url(settings)
     told = {
         "promoted": f"{name} serves at {url}",
+        "promoted with a waiver": f"{name} serves at {url}, although a gate did not pass",
         "already champion": f"{name} is champion already and serves at {url}",
         "refused": f"{name} was refused; what served before still does",
     }

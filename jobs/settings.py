@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import UsageError
+from registry.wording import check_line, shown
+
+MAX_PATH_CHARS = 4096  # Linux's PATH_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +30,17 @@ class Settings:
     endpoint_host: str = "127.0.0.1"
     endpoint_port: int = 8000
     """Where callers reach the edge."""
+    patience_s: float = 300.0
+    """How long one step waits for an MLflow that has gone away, in seconds."""
 
     def __post_init__(self) -> None:
         _check_home(self.home)
+        if self.tracking_uri is not None:
+            _check_tracking_uri(self.tracking_uri)
         for name in ("mlflow_port", "endpoint_port"):
             port = getattr(self, name)
             if not 1 <= port <= 65_535:
-                raise UsageError(f"{name} must be 1..65535, got {port}")
+                raise UsageError(f"{name} must be 1..65535, got {shown(port)}")
 
     @property
     def endpoint_url(self) -> str:
@@ -49,6 +58,11 @@ class Settings:
         return self.home / "work"
 
     @property
+    def journals(self) -> Path:
+        """What is kept for MLflow while it is away, a folder per model."""
+        return self.home / "journal"
+
+    @property
     def ray_folder(self) -> Path:
         """Ray's session folder; short, because its socket paths must stay under 107 bytes."""
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
@@ -61,13 +75,44 @@ def _check_home(home: Path) -> None:
     Raises:
         UsageError: it cannot; says what stands in the way.
     """
-    found = next(p for p in (home, *home.parents) if p.exists())
+    try:
+        found = next(p for p in (home, *home.parents) if p.exists())
+    except OSError as exc:
+        raise UsageError(
+            f"home {shown(str(home))} cannot be used: {exc.strerror}; choose another --home"
+        ) from exc
     if not found.is_dir():
         raise UsageError(
             f"home {home} cannot be used: {found} is not a folder; choose another --home"
         )
     if not os.access(found, os.W_OK) or str(found).startswith("/proc"):
         raise UsageError(f"home {home} cannot be written; choose another with --home")
+
+
+def _check_tracking_uri(uri: str) -> None:
+    """MLflow makes a store of files out of whatever it does not know, where the command is run.
+
+    Raises:
+        UsageError: it is no address of a tracking server.
+    """
+    try:
+        parts = urllib.parse.urlsplit(uri)
+        server = parts.scheme in ("http", "https") and bool(parts.hostname)
+        port = parts.port
+    except ValueError as exc:
+        raise UsageError(f"the tracking address {shown(uri)} is none: {exc}") from exc
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            "the tracking address holds a user name or a password, which would be shown and stored "
+            "with it; give them by MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    managed = parts.scheme.startswith("databricks") or parts.path in ("databricks", "databricks-uc")
+    if not (server or managed) or port == 0:
+        raise UsageError(
+            f"the tracking address {shown(uri)} is not one of an MLflow server; give one such as "
+            "http://127.0.0.1:5000 or databricks with --tracking-uri or MLFLOW_TRACKING_URI, or "
+            "none to run a local server"
+        )
 
 
 def resolve(
@@ -80,24 +125,47 @@ def resolve(
     """Settings from options and environment (LIFTLOCK_HOME, MLFLOW_TRACKING_URI, LIFTLOCK_PORT, …).
 
     Raises:
-        UsageError: a port is not a number or out of range.
+        UsageError: the home or the tracking address cannot be used, or a port is not a number or
+            out of range.
     """
-    chosen = home or Path(env.get("LIFTLOCK_HOME") or ".liftlock")
     return Settings(
-        home=chosen.expanduser().resolve(),
+        home=_absolute(home or Path(env.get("LIFTLOCK_HOME") or ".liftlock")),
         tracking_uri=tracking_uri or env.get("MLFLOW_TRACKING_URI") or None,
         mlflow_port=_port(env, "LIFTLOCK_MLFLOW_PORT", 5000),
         ray_address=env.get("LIFTLOCK_RAY_ADDRESS") or None,
         endpoint_port=_port(env, "LIFTLOCK_PORT", 8000) if endpoint_port is None else endpoint_port,
+        patience_s=_seconds(env, "LIFTLOCK_PATIENCE_S", 300.0),
     )
+
+
+def _absolute(home: Path) -> Path:
+    try:
+        return Path(check_line("home", str(home.expanduser().resolve()), MAX_PATH_CHARS))
+    except (OSError, RuntimeError, ValueError) as exc:  # ~nobody, links in a circle
+        raise UsageError(
+            f"home {shown(str(home))} cannot be used: {exc}; choose another --home"
+        ) from exc
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise UsageError(f"{name} must be a number of seconds, at least 0, is {text!r}")
+    return value
 
 
 def _port(env: Mapping[str, str], name: str, default: int) -> int:
     text = env.get(name, "")
     if not text:
         return default
-    if not text.isdigit():
-        raise UsageError(f"{name} must be a port number, is {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= 5):
+        raise UsageError(f"{name} must be a port number, is {shown(text)}")
     return int(text)
 
 

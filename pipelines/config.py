@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,10 +21,20 @@ from evals.policy import GatePolicy
 from pipelines.errors import ConfigInvalid
 from pipelines.recipe import Recipe
 from pipelines.rollout import RolloutPolicy
+from pipelines.waivers import WaiverPolicy
+from registry import reading, strict_yaml
 from registry.engine_settings import EngineSettings
 from registry.model import check_model_name, content_digest
+from registry.wording import shown
 from serving.slo import SLO
 
+MAX_BYTES = 64 << 10
+"""Size of a settings file; reading YAML takes its time."""
+MAX_KEY_CHARS = 60
+MAX_DURATION_S = 7 * 24 * 3600
+MAX_NUMBER = 10**15
+SETTINGS_FILE = "promotion.yaml"
+"""The settings as they lie on a run; also what a file of them is called."""
 SHIPPED_SUITES = Path(__file__).resolve().parent.parent / "evals" / "suites"
 
 
@@ -59,21 +70,36 @@ class PromotionConfig:
     recipe: Recipe = field(default_factory=Recipe)
     suites: tuple[str, ...] = ("synthetic-erroneous", "synthetic-clean")
     """Names of shipped suites, or paths of suite files relative to this one."""
+    data_dir: str | None = None
+    """Folder of published data, relative to this file; the environment and --data-dir win."""
     gates: GatePolicy = field(default_factory=GatePolicy)
     rollout: RolloutPolicy = field(default_factory=RolloutPolicy)
     resources: Resources = field(default_factory=Resources)
+    evidence_max_age_days: float = 30.0
+    """Outcomes and verdicts older than this are made again."""
+    waivers: WaiverPolicy = field(default_factory=WaiverPolicy)
+    """Whether a person may let a candidate pass a gate that did not pass."""
     pointer: str | None = None
     """Object-store URI that already holds the files; None uploads them to MLflow's artifacts."""
 
     def __post_init__(self) -> None:
         check_model_name(self.model)
+        if not self.evidence_max_age_days > 0:
+            raise ValueError(
+                f"evidence_max_age_days must be above 0, got {self.evidence_max_age_days}"
+            )
         if not self.suites:
             raise ValueError("suites must name at least one suite; a gate needs something to judge")
 
     @property
     def digest(self) -> str:
-        """Identity of the settings; verdicts are bound to it."""
-        return content_digest(self.as_dict())
+        """Identity of the settings; verdicts are bound to it.
+
+        Where data lies is left out: what it is, is in the digests of the suites.
+        """
+        content = self.as_dict()
+        del content["data_dir"]
+        return content_digest(content)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as YAML would hold it."""
@@ -82,8 +108,6 @@ class PromotionConfig:
 
     def to_yaml(self) -> str:
         """The settings as a promotion.yaml."""
-        import json
-
         return yaml.safe_dump(json.loads(json.dumps(self.as_dict())), sort_keys=False)
 
 
@@ -101,15 +125,30 @@ def load(path: Path | None, *, model: str | None = None) -> PromotionConfig:
     if model is not None:
         _check_model(model)
     if path is not None:
-        try:
-            raw = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except RecursionError as exc:
-            raise ConfigInvalid(f"{path} is nested too deeply to be settings") from exc
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-            raise ConfigInvalid(f"{path} cannot be read as YAML: {exc}") from exc
+        raw = _read(path)
     if model is not None and isinstance(raw, dict):
         raw = {**raw, "model": model}
     return parse(raw, source=str(path) if path else "the default settings")
+
+
+def _read(path: Path) -> Any:
+    try:
+        return from_yaml(reading.read_text(path, MAX_BYTES), source=f"settings file {path}")
+    except reading.Unreadable as exc:
+        raise ConfigInvalid(f"settings file {path} {exc}") from exc
+
+
+def from_yaml(text: str, *, source: str) -> Any:
+    """The plain data of a settings file, for `parse`.
+
+    Raises:
+        ConfigInvalid: it is not YAML, or more than plain data.
+    """
+    try:
+        raw = strict_yaml.parse(text)
+    except ValueError as exc:
+        raise ConfigInvalid(f"{source} cannot be read as YAML: {exc}") from exc
+    return {} if raw is None else raw
 
 
 def _check_model(name: str) -> None:
@@ -129,14 +168,40 @@ def parse(raw: Any, *, source: str) -> PromotionConfig:
 
     if not isinstance(raw, dict):
         raise ConfigInvalid(f"{source} must hold settings (key: value), holds {type(raw).__name__}")
-    unknown = list(_unknown_keys(PromotionConfig, raw, ""))
-    if unknown:
-        raise ConfigInvalid(f"{source}: " + "; ".join(unknown))
+    faults = [*_unknown_keys(PromotionConfig, raw, ""), *_endless(raw, "")]
+    if faults:
+        raise ConfigInvalid(f"{source}: " + "; ".join(faults))
     try:
-        return TypeAdapter(PromotionConfig).validate_python(raw)
+        # As JSON, because strict there means what one expects of YAML too: a list may become a
+        # tuple and a text an enum, but `yes` is no number and `8` no text.
+        plain = json.dumps(raw, allow_nan=False)
+        return TypeAdapter(PromotionConfig).validate_json(plain, strict=True)
     except ValidationError as exc:
-        faults = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in exc.errors()]
+        faults = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {_told(e)}" for e in exc.errors()]
         raise ConfigInvalid(f"{source}: " + "; ".join(faults)) from exc
+    except (ValueError, TypeError) as exc:  # from json: NaN, or a date
+        raise ConfigInvalid(f"{source} holds what settings cannot: {exc}") from exc
+
+
+def _told(fault: Any) -> str:
+    """pydantic's message, with what was found where the message does not say it."""
+    found = fault["input"]
+    return str(fault["msg"]) if isinstance(found, dict) else f"{fault['msg']}, is {shown(found)}"
+
+
+def _endless(raw: Any, prefix: str) -> Iterator[str]:
+    """Numbers that nobody means: durations past a week, or past what a clock can hold."""
+    items = raw.items() if isinstance(raw, dict) else enumerate(raw)
+    for key, value in items:
+        name = f"{prefix}{key}"
+        if isinstance(value, dict | list):
+            yield from _endless(value, f"{name}.")
+        elif not isinstance(value, int | float):
+            continue
+        elif str(key).endswith("_s") and value > MAX_DURATION_S:
+            yield f"{name} must be at most {MAX_DURATION_S} seconds (a week), is {shown(value)}"
+        elif abs(value) > MAX_NUMBER:
+            yield f"{name} must be at most {MAX_NUMBER}, is {shown(value)}"
 
 
 def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[str]:
@@ -144,15 +209,21 @@ def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[st
     for key, value in raw.items():
         kind = hints.get(key)
         if kind is None:
-            close = difflib.get_close_matches(str(key), hints, n=1)
+            close = difflib.get_close_matches(str(key)[:MAX_KEY_CHARS], hints, n=1)
             hint = (
                 f", did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(hints))}"
             )
-            yield f"unknown key {prefix}{key}{hint}"
+            yield f"unknown key {prefix}{_plain(key)}{hint}"
         elif dataclasses.is_dataclass(kind) and isinstance(value, dict):
             yield from _unknown_keys(typing.cast(type, kind), value, f"{prefix}{key}.")
         elif isinstance(value, list):
             yield from _unknown_in_items(kind, value, f"{prefix}{key}")
+
+
+def _plain(key: Any) -> str:
+    """A key as it was written, unless that could not be shown."""
+    text = str(key)
+    return text if text.isprintable() and len(text) <= MAX_KEY_CHARS else shown(text)
 
 
 def _unknown_in_items(kind: Any, items: list[Any], prefix: str) -> Iterator[str]:

@@ -1,47 +1,27 @@
-"""The evaluate and gate stages: outcomes of the candidate and the champion, and the verdict.
-
-Outcomes are found again by checkpoint, suites, engine settings and runtime, so the champion is
-evaluated once per machine kind and software, not once per candidate.
-"""
+"""The evaluate and gate stages: outcomes of the candidate and the champion, and the verdict."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from evals import examples_table, forest, gate, report, runtime
-from evals import suite as suites
-from evals.outcome import Outcomes
-from evals.suite import Suite
+from evals.errors import SuiteUnavailable
+from evals.evidence import Unavailable
 from evals.verdict import Basis, GateStatus, Verdict
-from pipelines import worker
-from pipelines.config import PromotionConfig, suite_path
+from pipelines import identity, outcomes, reporting
+from pipelines.errors import StageFailed
+from pipelines.outcomes import Evaluation, Found
 from pipelines.place import Place
-from pipelines.quantize import QuantizeResult
-from pipelines.recipe import Aim
+from pipelines.question import Question
 from pipelines.stage import Result, StageRun, Stages
-from pipelines.variants import CPU_NOTE
-from registry import cache
-from registry.engine_settings import DeviceKind
-from registry.errors import RegistryError
-from registry.model import ModelVersion, content_digest
-from registry.prompt_file import MANIFEST_FILE
+from registry.errors import NotFound
+from registry.model import content_digest
 
 WORDS = {GateStatus.FAIL: "failed", GateStatus.UNDERPOWERED: "could not be decided"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is to be judged, against what, by which rules."""
-
-    candidate: ModelVersion
-    champion: ModelVersion | None
-    config: PromotionConfig
-    config_folder: Path | None
-    measured: QuantizeResult | None
-    """What quantization did, for the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,25 +30,12 @@ class Judgement:
 
     verdict: Verdict
     run_id: str
+    outcomes_run: str
+    """The run that holds the candidate's outcomes."""
     report: str
     """Self-contained HTML."""
     summary: str
     """A few lines of Markdown."""
-
-
-def suites_of(config: PromotionConfig, folder: Path | None) -> tuple[Suite, ...]:
-    """The suites that the settings name, loaded and verified.
-
-    Raises:
-        ConfigInvalid: a suite is not known.
-        EvalError: its data is absent or was changed.
-    """
-    return tuple(suites.load(path) for path in suite_paths(config, folder))
-
-
-def suite_paths(config: PromotionConfig, folder: Path | None) -> tuple[Path, ...]:
-    """The definition files of the suites that the settings name."""
-    return tuple(suite_path(name, relative_to=folder) for name in config.suites)
 
 
 def headline(verdict: Verdict) -> str:
@@ -80,156 +47,104 @@ def headline(verdict: Verdict) -> str:
     return f"{missed} of {total} gates {WORDS[verdict.status]}; first: {verdict.reasons[0]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trial:
-    """A question at work: its suites loaded, and where evidence goes."""
-
-    question: Question
-    suites: tuple[Suite, ...]
-    place: Place
-    stages: Stages
-
-
 def evaluate(question: Question, place: Place, stages: Stages) -> Judgement:
     """Runs both stages.
+
+    A suite that is not available is left out and judged as what it is, no evidence.
 
     Raises:
         EvalError, StageFailed: no outcomes could be produced.
     """
-    loaded = suites_of(question.config, question.config_folder)
-    trial = _Trial(question=question, suites=loaded, place=place, stages=stages)
-    candidate = _outcomes_of(trial, question.candidate, "evaluate")
-    champion = None
-    if question.champion is not None:
-        champion = candidate
-        if question.champion.digest != question.candidate.digest:
-            champion = _outcomes_of(trial, question.champion, "evaluate champion")
-    return _gate(trial, candidate, champion)
+    config = question.config
+    found = outcomes.suites_of(config, question.config_folder, question.data_dir)
+    if not found.loaded:
+        raise SuiteUnavailable("; ".join(found.unavailable.values()))
+    evaluation = Evaluation(config=config, suites=found, place=place, stages=stages)
+    trial = _Trial(question=question, evaluation=evaluation)
+    run, candidate = evaluation.of(question.candidate, "evaluate")
+    return _gate(trial, run, candidate, _champions(trial, candidate))
 
 
-def evaluate_inputs(
-    digest: str, loaded: Sequence[Suite], config: PromotionConfig
-) -> dict[str, object]:
-    """What shapes the outcomes of a checkpoint."""
-    return {
-        "checkpoint": digest,
-        "suites": {s.name: s.digest for s in loaded},
-        "runtime": runtime.runtime(config.resources.engine)["digest"],
-        "threads": _threads(config),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """A question at work."""
+
+    question: Question
+    evaluation: Evaluation
+
+    @property
+    def place(self) -> Place:
+        """Where it works."""
+        return self.evaluation.place
 
 
-def _threads(config: PromotionConfig) -> int | None:
-    """CPU threads of the engine, as many as a replica gets: evaluated as it will be served."""
-    resources = config.resources
-    on_cpu = resources.engine.device is DeviceKind.CPU
-    return max(1, int(resources.cpus_per_replica)) if on_cpu else None
+def _champions(trial: _Trial, candidate: Found) -> Found | None:
+    """What the champion answered; its own answers of old where only the runtime has changed."""
+    question = trial.question
+    if question.champion is None:
+        return None
+    if question.champion_outcomes_run is not None:
+        return _of_old(trial, question.champion_outcomes_run)
+    if question.champion.digest == question.candidate.digest:
+        return candidate
+    return trial.evaluation.of(question.champion, "evaluate champion")[1]
 
 
-def _outcomes_of(trial: _Trial, version: ModelVersion, shown: str) -> dict[str, Outcomes]:
-    """Outcomes by suite name, from the record or from a new evaluation."""
-    config, place = trial.question.config, trial.place
-
-    def body(run: StageRun) -> Result:
-        run.params(version=version.version, checkpoint_digest=version.digest)
-        made_with = runtime.runtime(config.resources.engine)
-        run.text("runtime.json", json.dumps(made_with, indent=2))
-        with worker.scratch(place.work, "evaluate") as out:
-            found = _run_harness(trial, version, run, out)
-        for name, outcomes in found.items():
-            run.text(f"outcomes/{name}.json", outcomes.to_json())
-        rates = {f"{n}/rate": o.rate for n, o in found.items() if o.rate is not None}
-        run.metrics(rates, model_id=version.model_id)
-        told = ", ".join(f"{n.removesuffix('/rate')} {r:.2%}" for n, r in rates.items())
-        return {"run": run.run_id, "summary": f"version {version.version}: {told}"}
-
-    inputs = evaluate_inputs(version.digest, trial.suites, config)
-    result = trial.stages.run(
-        "evaluate",
-        inputs,
-        body,
-        still_valid=lambda r: _readable(lambda: _stored_outcomes(trial, r)),
-        shown=shown,
-    )
-    return _stored_outcomes(trial, result)
-
-
-def _stored_outcomes(trial: _Trial, result: Result) -> dict[str, Outcomes]:
-    read = trial.place.record.evidence.read
-    return {
-        s.name: Outcomes.from_json(read(str(result["run"]), f"outcomes/{s.name}.json"))
-        for s in trial.suites
-    }
-
-
-def _readable(read: Callable[[], object]) -> bool:
-    """Evidence whose artifacts are gone is no evidence; the stage is done again."""
+def _of_old(trial: _Trial, run_id: str) -> Found:
     try:
-        read()
-    except (RegistryError, ValueError):
-        return False
-    return True
+        return trial.evaluation.stored(run_id)
+    except (NotFound, ValueError) as exc:
+        raise StageFailed(
+            f"the champion's outcomes under its own runtime (run {run_id}) do not cover the suites "
+            f"of these settings: {exc}. Judge with the suites it was promoted with"
+        ) from exc
 
 
-def _run_harness(
-    trial: _Trial, version: ModelVersion, run: StageRun, out: Path
-) -> dict[str, Outcomes]:
-    question, place = trial.question, trial.place
-    folder = cache.fetch(place.record.versions, version, place.cache)
-    request = {
-        "checkpoint_dir": str(folder),
-        "manifest": str(folder / MANIFEST_FILE),
-        "engine": question.config.resources.engine.to_dict(),
-        "suites": [str(p) for p in suite_paths(question.config, question.config_folder)],
-    }
-    run.work("evals.harness", request, out, threads=_threads(question.config))
-    run.text("harness.json", (out / "harness.json").read_text(encoding="utf-8"))
-    return {
-        s.name: Outcomes.from_json((out / f"outcomes-{s.name}.json").read_text(encoding="utf-8"))
-        for s in trial.suites
-    }
-
-
-def _gate(
-    trial: _Trial, candidate: dict[str, Outcomes], champion: dict[str, Outcomes] | None
-) -> Judgement:
+def _gate(trial: _Trial, outcomes_run: str, candidate: Found, champion: Found | None) -> Judgement:
     compared = tuple(
         report.Compared(
-            suite=s, candidate=candidate[s.name], champion=champion[s.name] if champion else None
+            suite=s,
+            candidate=candidate[s.name],
+            champion=champion[s.name] if champion else None,
+            across_runtimes=trial.question.across_runtimes,
         )
-        for s in trial.suites
+        for s in trial.evaluation.suites.loaded
     )
     question, evidence = trial.question, trial.place.record.evidence
 
     def body(run: StageRun) -> Result:
-        verdict = judge(question, compared)
+        verdict = judge(question, compared, trial.evaluation.suites.absent)
         _log_verdict(run, verdict, question)
-        _log_report(run, _report_input(trial, compared, verdict))
+        _log_report(run, reporting.report_input(question, compared, verdict, _background(trial)))
         return {
             "run": run.run_id,
             "verdict": verdict.to_json(),
             "summary": f"{verdict.status}: {headline(verdict)}",
         }
 
-    result = trial.stages.run(
+    result = trial.evaluation.stages.run(
         "gate",
-        _gate_inputs(question, candidate, champion),
+        _gate_inputs(trial, candidate, champion),
         body,
-        still_valid=lambda r: _readable(lambda: evidence.read(str(r["run"]), "report.html")),
+        still_valid=lambda r: outcomes.readable(
+            lambda: evidence.read(str(r["run"]), "report.html")
+        ),
     )
     run_id = str(result["run"])
     return Judgement(
         verdict=Verdict.from_json(str(result["verdict"])),
         run_id=run_id,
+        outcomes_run=outcomes_run,
         report=evidence.read(run_id, "report.html"),
         summary=evidence.read(run_id, "report.md"),
     )
 
 
-def _gate_inputs(
-    question: Question, candidate: dict[str, Outcomes], champion: dict[str, Outcomes] | None
-) -> dict[str, object]:
+def _gate_inputs(trial: _Trial, candidate: Found, champion: Found | None) -> dict[str, object]:
+    question = trial.question
+    absent = [item.suite for item in trial.evaluation.suites.absent]
     return {
+        **({"unavailable": absent} if absent else {}),
         "candidate": question.candidate.digest,
         "champion": question.champion.digest if question.champion else None,
         "outcomes": content_digest([o.to_json() for o in candidate.values()]),
@@ -237,23 +152,25 @@ def _gate_inputs(
         if champion
         else None,
         "settings": question.config.digest,
+        "runtime": identity.runtime_of(question.config).digest,
     }
 
 
-def judge(question: Question, compared: Sequence[report.Compared]) -> Verdict:
+def judge(
+    question: Question,
+    compared: Sequence[report.Compared],
+    unavailable: Sequence[Unavailable] = (),
+) -> Verdict:
     """The verdict over all suites. Pure."""
-    rules = question.config.gates
-    results = [
-        result
-        for item in compared
-        for result in gate.decide(item.candidate, item.champion, item.suite, rules)
-    ]
-    return Verdict.combine(
-        results,
+    policy = question.config.gates
+    verdict = Verdict.combine(
+        gate.decide_all(compared, policy, unavailable),
         candidate_digest=question.candidate.digest,
         champion_digest=question.champion.digest if question.champion else None,
         policy_digest=question.config.digest,
+        policy=policy.as_dict(),
     )
+    return dataclasses.replace(verdict, skipped=gate.skipped(policy, unavailable))
 
 
 def _log_verdict(run: StageRun, verdict: Verdict, question: Question) -> None:
@@ -278,13 +195,14 @@ def numbers(verdict: Verdict) -> dict[str, float]:
     """Numbers that exist; one that is missing is left out, never logged as zero."""
     found: dict[str, float | None] = {}
     for result in verdict.results:
-        # Against a floor the estimate is a share; against a champion it is a difference.
-        estimate = "share" if result.basis is Basis.FLOOR else "difference"
+        # Against a champion the estimate is a difference; otherwise it is a share.
+        estimate = "difference" if result.basis is Basis.CHAMPION else "share"
         found[f"{result.name}/candidate_rate"] = result.candidate_rate
         found[f"{result.name}/champion_rate"] = result.champion_rate
         found[f"{result.name}/{estimate}_points"] = result.estimate_points
         found[f"{result.name}/lower_points"] = result.lower_points
         found[f"{result.name}/upper_points"] = result.upper_points
+        found[f"{result.name}/power"] = result.power
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -297,36 +215,19 @@ def _log_report(run: StageRun, page: report.ReportInput) -> None:
         run.evidence.table(run.run_id, f"examples/{item.suite.name}.json", columns)
 
 
-def _report_input(
-    trial: _Trial, compared: tuple[report.Compared, ...], verdict: Verdict
-) -> report.ReportInput:
+def _background(trial: _Trial) -> reporting.Background:
     question = trial.question
-    champion = question.champion
-    return report.ReportInput(
-        model=question.config.model,
-        candidate=_side(question.candidate),
-        champion=_side(champion) if champion is not None else None,
-        verdict=verdict,
-        policy=question.config.gates,
-        suites=compared,
+    here = runtime.runtime(question.config.resources.engine)
+    run_id = question.champion_outcomes_run
+    return reporting.Background(
+        runtime=here,
+        champion_runtime=here if run_id is None else _runtime_of(trial, run_id),
         made_at=trial.place.now(),
-        quantization=_quantization(question),
-        stages=tuple((t.stage, t.seconds) for t in trial.stages.times),
+        stages=tuple((t.stage, t.seconds) for t in trial.evaluation.stages.times),
     )
 
 
-def _side(version: ModelVersion) -> report.Side:
-    return report.Side(
-        version=f"version {version.version}", digest=version.digest, recipe=version.scheme
-    )
-
-
-def _quantization(question: Question) -> report.Quantization | None:
-    measured = question.measured
-    if measured is None:
-        return None
-    return report.Quantization(
-        size_ratio=measured.size_ratio,
-        weight_errors=tuple((g.group, g.relative_error) for g in measured.groups),
-        note=CPU_NOTE if question.config.recipe.aim is Aim.MEMORY else "",
-    )
+def _runtime_of(trial: _Trial, run_id: str) -> Mapping[str, Any]:
+    """What the champion was evaluated with, as its run says."""
+    found: dict[str, Any] = json.loads(trial.place.record.evidence.read(run_id, "runtime.json"))
+    return found

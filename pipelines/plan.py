@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines import evaluation, variants
+from pipelines import outcomes, variants
 from pipelines.promotion import Request
 from pipelines.stage import inputs_digest
-from registry import ledger
+from registry.ledger import LedgerEntry
 from registry.model import ModelVersion, short
 from registry.store import Record
 
@@ -62,7 +62,7 @@ class Plan:
 def plan_of(request: Request, record: Record | None) -> Plan:
     """The plan for a request; without a record nothing can be done already."""
     model = request.config.model
-    champion = ledger.champion(record.ledger.entries(model)) if record else None
+    champion = record.ledger.read(model).champion if record else None
     return Plan(
         model=model,
         digest=request.checkpoint.digest,
@@ -73,9 +73,7 @@ def plan_of(request: Request, record: Record | None) -> Plan:
     )
 
 
-def _steps(
-    request: Request, record: Record | None, champion: ledger.LedgerEntry | None
-) -> Iterator[Step]:
+def _steps(request: Request, record: Record | None, champion: LedgerEntry | None) -> Iterator[Step]:
     config, checkpoint = request.config, request.checkpoint
     base = record.versions.find(config.model, checkpoint.digest) if record else None
     yield Step(
@@ -130,11 +128,12 @@ def _quantize_step(
 def _evaluate_step(
     request: Request, record: Record | None, variant: ModelVersion | None, shown: str
 ) -> Step:
-    suites = evaluation.suites_of(request.config, request.config_folder)
-    what = ", ".join(f"{s.name} ({len(s.examples)})" for s in suites)
+    suites = outcomes.suites_of(request.config, request.config_folder, request.data_dir)
+    told = [f"{s.name} ({len(s.examples)})" for s in suites.loaded]
+    what = ", ".join([*told, *(f"{name} (unavailable)" for name in suites.unavailable)])
     if record is None or variant is None:
         return Step(stage=shown, state="run", what=what)
-    inputs = evaluation.evaluate_inputs(variant.digest, suites, request.config)
+    inputs = outcomes.evaluate_inputs(variant.digest, suites, request.config)
     found = record.evidence.find(
         request.config.model, "evaluate", inputs_digest("evaluate", inputs)
     )

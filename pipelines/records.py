@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipelines.errors import ConfigInvalid
-from registry import ledger
-from registry.errors import RecordConflict, RecordUnavailable, RegistryError
-from registry.ledger import Kind, LedgerEntry
+from pipelines.errors import ConfigInvalid, ModelFrozen
+from pipelines.ownership import fenced
+from registry.appending import append_following
+from registry.errors import RecordConflict, RegistryError
+from registry.ledger import Kind, LedgerEntry, Log, Mark, MarkKind, Waiver
 from registry.model import (
     CANDIDATE,
     CHAMPION,
@@ -23,10 +24,15 @@ from registry.model import (
     short,
 )
 from registry.store import Record
+from registry.wording import check_line
 
 SHOWN_ENTRIES = 10
 PROMOTION_STAGE = "promotion"
-VERBS = {Kind.PROMOTE: "promoted", Kind.ROLLBACK: "rolled back to"}
+VERBS = {
+    Kind.PROMOTE: "promoted",
+    Kind.ROLLBACK: "rolled back to",
+    Kind.OVERRIDE: "let through despite a gate",
+}
 MAX_REASON_CHARS = 1000
 MAX_REASON_SHOWN = 200
 MAX_DESCRIPTION_CHARS = 4800  # MLflow's column holds 5000
@@ -44,12 +50,16 @@ class Change:
     now: Callable[[], str]
     """Tells the time when the entry is written: that is when the version is in charge."""
     entries_seen: int
-    """Length of the ledger when it was decided; a longer one means that the decision is stale."""
+    """Entries in the ledger when it was decided; a longer one means that the decision is stale."""
+    epoch: int
+    """Of the owner that decided."""
+    runtime_digest: str = ""
+    waiver: Waiver | None = None
 
 
 def in_charge(record: Record, model: str) -> int | None:
     """The version that the ledger says serves."""
-    entry = ledger.champion(record.ledger.entries(model))
+    entry = record.ledger.read(model).champion
     return entry.version if entry is not None else None
 
 
@@ -57,13 +67,12 @@ def check_reason(reason: str) -> None:
     """Refuses a reason that would not fit, before anything is done rather than after.
 
     Raises:
-        ConfigInvalid: it is too long.
+        ConfigInvalid: it is too long, or no line of text.
     """
-    if len(reason) > MAX_REASON_CHARS:
-        raise ConfigInvalid(
-            f"the reason has {len(reason)} characters, at most {MAX_REASON_CHARS} are kept; put "
-            "long stories where a link can point to them"
-        )
+    try:
+        check_line("the reason", reason, MAX_REASON_CHARS)
+    except ValueError as exc:
+        raise ConfigInvalid(f"{exc}; put long stories where a link can point to them") from exc
 
 
 def commit(
@@ -75,42 +84,110 @@ def commit(
     with `note` and set by the next command.
 
     Raises:
-        RecordConflict: another promotion wrote first.
+        Fenced: another owner has taken over since.
+        ModelFrozen: somebody froze the model meanwhile.
+        RecordConflict: what serves has changed since it was decided.
         RecordUnavailable: MLflow did not answer, and the entry is not there.
     """
-    entries = record.ledger.entries(version.model)
-    now = ledger.champion(entries)
-    if now is not None and now.digest == version.digest:
-        _mirror(record, version.model, note)
-        return now
-    if len(entries) != change.entries_seen:
-        raise RecordConflict(
-            f"what serves {version.model} has changed since this was decided (ledger entry "
-            f"{len(entries)} is new); run it again to decide against the version in charge now"
+
+    def following(log: Log) -> LedgerEntry | None:
+        refuse_overtaken(log, version.model, change)
+        now = log.champion
+        if now is not None and now.version == version.version:
+            return None
+        return log.entry(
+            change.kind,
+            version=version.version,
+            digest=version.digest,
+            policy_digest=change.policy_digest,
+            evidence_run=record.evidence.resolve(change.evidence_run),
+            actor=change.actor,
+            reason=change.reason,
+            at=change.now(),
+            epoch=change.epoch,
+            runtime_digest=change.runtime_digest,
+            waiver=change.waiver,
         )
-    entry = ledger.following(
-        entries,
-        kind=change.kind,
-        version=version.version,
-        digest=version.digest,
-        policy_digest=change.policy_digest,
-        evidence_run=change.evidence_run,
-        actor=change.actor,
-        reason=change.reason,
-        at=change.now(),
-    )
-    _append(record, version.model, entry)
+
+    entry = append_following(record.ledger, version.model, following)
     _mirror(record, version.model, note)
-    return entry
+    if isinstance(entry, LedgerEntry):
+        return entry
+    now = record.ledger.read(version.model).champion
+    assert now is not None, "it is in charge already"
+    return now
 
 
-def _append(record: Record, model: str, entry: LedgerEntry) -> None:
-    try:
-        record.ledger.append(model, entry)
-    except RecordUnavailable:
-        # The answer may have been lost after the entry was written; only the ledger can tell.
-        if entry not in record.ledger.entries(model):
-            raise
+def refuse_overtaken(log: Log, model: str, change: Change) -> None:
+    """Refuses a decision that others' items have made void.
+
+    Raises:
+        Fenced, ModelFrozen, RecordConflict: see `commit`.
+    """
+    if log.epoch > change.epoch:
+        newest = log.claim
+        if newest is not None and newest.epoch > change.epoch:
+            raise fenced(model, newest)
+        raise RecordConflict(f"{model} was rolled back without the record meanwhile; look at it")
+    if change.kind is not Kind.ROLLBACK:  # going back by hand is what a freeze must not prevent
+        refuse_frozen(log, model)
+    if len(log.entries) != change.entries_seen:
+        raise RecordConflict(
+            f"what serves {model} has changed since this was decided (ledger entry "
+            f"{log.entries[-1].seq} is new); run it again to decide against the version in charge"
+        )
+
+
+def refuse_frozen(log: Log, model: str) -> None:
+    """Refuses whatever a freeze stops.
+
+    Raises:
+        ModelFrozen: the model is frozen.
+    """
+    frozen = log.frozen
+    if frozen is not None:
+        raise ModelFrozen(
+            f"{model} is frozen by {frozen.actor} since {frozen.at}: {frozen.reason}. Nothing was "
+            f"changed; `liftlock thaw {model}` lets promotions go on"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Who freezes or thaws, why, and when."""
+
+    actor: str
+    reason: str
+    now: Callable[[], str]
+
+
+def freeze(record: Record, model: str, said: Said) -> Mark:
+    """Stops promotions and automatic actions; a frozen model stays as it was frozen first."""
+    return _set_frozen(record, model, said, MarkKind.FREEZE)
+
+
+def thaw(record: Record, model: str, said: Said) -> Mark | None:
+    """Lets them go on; None where the model was not frozen."""
+    if record.ledger.read(model).frozen is None:
+        return None
+    return _set_frozen(record, model, said, MarkKind.THAW)
+
+
+def _set_frozen(record: Record, model: str, said: Said, kind: MarkKind) -> Mark:
+    check_reason(said.reason)
+
+    def following(log: Log) -> Mark | None:
+        if (log.frozen is not None) is (kind is MarkKind.FREEZE):
+            return None
+        return log.mark(kind, actor=said.actor, reason=said.reason, at=said.now())
+
+    item = append_following(record.ledger, model, following)
+    if isinstance(item, Mark):
+        return item
+    frozen = record.ledger.read(model).frozen
+    if frozen is None:
+        raise RecordConflict(f"somebody thawed {model} in the same moment; look at its status")
+    return frozen
 
 
 def _mirror(record: Record, model: str, note: Callable[[str], None]) -> None:
@@ -122,33 +199,40 @@ def _mirror(record: Record, model: str, note: Callable[[str], None]) -> None:
 
 def reconcile(record: Record, model: str) -> None:
     """Sets the aliases and the model's description from the ledger."""
-    entries = record.ledger.entries(model)
-    now, before = ledger.champion(entries), ledger.previous(entries)
+    log = record.ledger.read(model)
+    now, before = log.champion, log.previous
     # Whatever was under test is decided once this is called.
     aliases: dict[str, int | None] = {CANDIDATE: None}
     if now is not None:
         aliases[CHAMPION] = now.version
         aliases[PREVIOUS] = before.version if before else None
     record.versions.mirror(model, aliases)
+    redescribe(record, model)
+
+
+def redescribe(record: Record, model: str) -> None:
+    """Sets the model's description from the ledger."""
+    log = record.ledger.read(model)
     attempts = record.evidence.recent(model, PROMOTION_STAGE, SHOWN_ENTRIES)
-    record.versions.describe(model, None, describe(entries, attempts, record.evidence.url))
+    record.versions.describe(model, None, describe(log, attempts, record.evidence.url))
 
 
 def describe(
-    entries: Sequence[LedgerEntry],
+    log: Log,
     attempts: Sequence[StageEvidence],
     url: Callable[[str], str],
 ) -> str:
     """The model page's Markdown: what serves, why, since when, what came before, what was tried."""
     lines = ["**Nothing serves yet.**"]
-    if entries:
-        now, before = entries[-1], ledger.previous(entries)
+    entries, now, before, frozen = log.entries, log.champion, log.previous, log.frozen
+    if now is not None:
         lines = [
             f"**Serving: version {now.version}** (`{short(now.digest)}`) since {now.at}; "
             f"{VERBS[now.kind]} by {now.actor}.",
             "",
             f"Why: {_cell(now.reason)}. Evidence: [the {now.kind} run]({url(now.evidence_run)})"
-            f"{' with its report.html' if now.kind is Kind.PROMOTE else ''}.",
+            f"{' with its report.html' if now.kind is not Kind.ROLLBACK else ''}.",
+            *_waived(now),
             "",
             f"A rollback goes to version {before.version}."
             if before
@@ -157,6 +241,9 @@ def describe(
             "What was in charge, newest first (the ledger):",
             "",
         ]
+    if frozen is not None:
+        told = f"**Frozen** by {frozen.actor} since {frozen.at}: {_cell(frozen.reason)}"
+        lines = [told, "", *lines]
     for entry in reversed(entries[-SHOWN_ENTRIES:]):
         lines.append(
             f"- {entry.seq}. {entry.at} {entry.kind}: version {entry.version} "
@@ -171,6 +258,17 @@ def describe(
         for a in refused
     ]
     return "\n".join(lines)[:MAX_DESCRIPTION_CHARS] + "\n"
+
+
+def _waived(entry: LedgerEntry) -> list[str]:
+    waiver = entry.waiver
+    if waiver is None:
+        return []
+    return [
+        "",
+        f"**Waiver** until {waiver.expires} by {waiver.by} for {', '.join(waiver.gates)}: "
+        f"{_cell(waiver.reason)}",
+    ]
 
 
 def _cell(text: str) -> str:

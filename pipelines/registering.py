@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines import space
 from pipelines.errors import ConfigInvalid
 from pipelines.place import Place
 from pipelines.stage import Result, StageRun, Stages
@@ -13,8 +14,10 @@ from registry.checkpoint import Checkpoint
 from registry.errors import NotFound
 from registry.model import ModelVersion, Tag, short
 from registry.store import Registration
+from registry.wording import shown
 
 MIB = 1 << 20
+MAX_VERSION = 2**31 - 1  # MLflow's column holds no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +39,12 @@ def register(source: Source, place: Place, stages: Stages) -> ModelVersion:
 
     Raises:
         ConfigInvalid: the named parent version does not exist.
+        OutOfSpace: there is too little room for the copies.
         RegistryError: MLflow refused or did not answer.
     """
     checkpoint = source.checkpoint
-    parent = _parent(source, place)
+    parent = check_parent(source, place)
+    _require_room(source, place)
 
     def body(run: StageRun) -> Result:
         run.params(**_facts(checkpoint))
@@ -70,18 +75,38 @@ def register(source: Source, place: Place, stages: Stages) -> ModelVersion:
         ),
     )
     version = place.record.versions.get(source.model, int(result["version"]))
-    wanted = _registration(source, "", parent).tags
-    missing = {k: v for k, v in wanted.items() if k not in version.tags}
-    if missing:  # it was registered before, without its lineage or parent
-        place.record.versions.tag(version, missing)
-        version = place.record.versions.get(source.model, version.version)
     cache.adopt(checkpoint.manifest, checkpoint.directory, place.cache)
-    return version
+    return _with_what_is_known_now(version, _registration(source, "", parent), place)
 
 
-def _parent(source: Source, place: Place) -> ModelVersion | None:
+def _with_what_is_known_now(
+    version: ModelVersion, wanted: Registration, place: Place
+) -> ModelVersion:
+    """A version that was registered before, without its lineage or parent, gets them."""
+    missing = {k: v for k, v in wanted.tags.items() if k not in version.tags}
+    if not missing:
+        return version
+    place.record.versions.tag(version, missing)
+    return place.record.versions.get(version.model, version.version)
+
+
+def _require_room(source: Source, place: Place) -> None:
+    known = place.record.versions.find(source.model, source.checkpoint.digest) is not None
+    stored = known or source.pointer is not None or not space.is_local(place.record.address)
+    wanted = space.copies_of(source.checkpoint, place, stored=stored)
+    space.require_room(tuple(wanted), place)
+
+
+def check_parent(source: Source, place: Place) -> ModelVersion | None:
+    """The version that a quantized checkpoint was made from, where one was named.
+
+    Raises:
+        ConfigInvalid: there is no such version.
+    """
     if source.parent is None:
         return None
+    if not 1 <= source.parent <= MAX_VERSION:
+        raise ConfigInvalid(f"parent version {shown(source.parent)} must be 1..{MAX_VERSION}")
     try:
         return place.record.versions.get(source.model, source.parent)
     except NotFound as exc:

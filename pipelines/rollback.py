@@ -9,17 +9,16 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-import yaml
-
 from pipelines import config as configs
-from pipelines import records
-from pipelines.config import PromotionConfig
+from pipelines import local, ownership, records, recovery
+from pipelines.config import SETTINGS_FILE, PromotionConfig
 from pipelines.errors import ConfigInvalid, NothingToServe
+from pipelines.ownership import Owned, Timing
 from pipelines.place import Place
-from pipelines.promotion import SETTINGS_FILE, describe_switch
+from pipelines.promotion import describe_switch
 from pipelines.stage import Stages, evidence_closed
 from pipelines.switch import Switch, SwitchResult
-from registry import cache, ledger
+from registry import cache
 from registry.errors import NotFound, RecordConflict
 from registry.ledger import Kind, LedgerEntry
 from registry.model import ModelVersion, Tag
@@ -36,7 +35,12 @@ class Restored:
 
 
 def rollback(
-    target: LedgerEntry, config: PromotionConfig, place: Place, *, reason: str
+    target: LedgerEntry,
+    config: PromotionConfig,
+    place: Place,
+    *,
+    reason: str,
+    timing: Timing | None = None,
 ) -> Restored:
     """Puts an earlier champion back in charge, in one step.
 
@@ -46,11 +50,24 @@ def rollback(
         reason: written into the ledger.
 
     Raises:
+        OwnedByAnother: another command works on the model.
         ServingError, RolloutReverted: it did not come up; what served still does.
     """
     records.check_reason(reason)
+    model = config.model
+    what = f"roll back to version {target.version}"
+    with ownership.owned(place, model, what, timing=timing) as mine:
+        recovery.tidy(place, mine)
+        restored = _rollback(target, config, place, mine, reason)
+        local.keep_quietly(place, model)
+    return restored
+
+
+def _rollback(
+    target: LedgerEntry, config: PromotionConfig, place: Place, mine: Owned, reason: str
+) -> Restored:
     model, evidence = config.model, place.record.evidence
-    entries = place.record.ledger.entries(model)
+    log = place.record.ledger.read(model)
     version = _pinned(place, model, target)
     run_id = evidence.open(
         model, f"rollback to version {target.version}", {Tag.STAGE: "rollback"}, None
@@ -63,23 +80,32 @@ def rollback(
         actor=place.actor,
         reason=reason,
         now=place.now,
-        entries_seen=len(entries),
+        entries_seen=len(log.entries),
+        epoch=mine.epoch,
+        runtime_digest=target.runtime_digest,
     )
     with evidence_closed(evidence, run_id):
-        switched = _switch(config, place, version, change)
-    written = ledger.champion(place.record.ledger.entries(model))
+        switched = _switch(config, place, version, change, mine)
+    written = place.record.ledger.read(model).champion
     assert written is not None, "a rollback has just been entered"
     return Restored(entry=written, switched=switched)
 
 
-def restore(entry: LedgerEntry, config: PromotionConfig, place: Place) -> Restored:
+def restore(
+    entry: LedgerEntry, config: PromotionConfig, place: Place, *, timing: Timing | None = None
+) -> Restored:
     """Brings up what the ledger says is in charge, for example after a reboot; enters nothing."""
-    version = _pinned(place, config.model, entry)
-    policy = dataclasses.replace(config.rollout, steps=(100,))
-    switched = Switch(place.plane(), policy, note=place.progress.note).to(
-        version, _nothing, in_charge=lambda: entry.version
-    )
-    records.reconcile(place.record, config.model)
+    model = config.model
+    what = f"serve version {entry.version}"
+    with ownership.owned(place, model, what, timing=timing) as mine:
+        recovery.tidy(place, mine)
+        version = _pinned(place, model, entry)
+        policy = dataclasses.replace(config.rollout, steps=(100,))
+        switched = Switch(place.plane(mine.epoch), policy, note=place.progress.note).to(
+            version, _nothing, in_charge=lambda: records.in_charge(place.record, model)
+        )
+        records.reconcile(place.record, model)
+        local.keep_quietly(place, model)
     return Restored(entry=entry, switched=switched)
 
 
@@ -89,13 +115,28 @@ def champion_of(record: Record, model: str) -> LedgerEntry:
     Raises:
         NothingToServe: nothing was ever promoted.
     """
-    entry = ledger.champion(record.ledger.entries(model))
+    entry = record.ledger.read(model).champion
     if entry is None:
         raise NothingToServe(
             f"nothing was promoted to {model} yet; run "
             f"`liftlock promote CHECKPOINT --model {model}`"
         )
     return entry
+
+
+def interrupted(record: Record, model: str, to: int | None) -> LedgerEntry | None:
+    """The rollback that was entered by a command that never ended, if this asks for the same.
+
+    Running it again must finish it (`restore`), not go back one version more.
+    """
+    log = record.ledger.read(model)
+    last, claim = log.champion, log.claim
+    if last is None or claim is None or last.kind is not Kind.ROLLBACK:
+        return None
+    if last.epoch != claim.epoch or to not in (None, last.version):
+        return None
+    has_ended = record.ledger.beats(model).get(claim.epoch, "").endswith(ownership.RELEASED)
+    return None if has_ended else last
 
 
 def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
@@ -108,9 +149,10 @@ def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
         NothingToServe: there is none before, or that version never served or serves already.
     """
     now = champion_of(record, model)
-    entries = record.ledger.entries(model)
+    log = record.ledger.read(model)
+    entries = log.entries
     if to is None:
-        before = ledger.previous(entries)
+        before = log.previous
         if before is None:
             raise NothingToServe(
                 f"version {now.version} is the first that served {model}; there is none before it"
@@ -147,7 +189,8 @@ def settings_of(record: Record, model: str, entry: LedgerEntry) -> PromotionConf
             f"the settings that version {entry.version} of {model} was promoted with are not on "
             f"run {entry.evidence_run} any more; give them with --config"
         ) from exc
-    return configs.parse(yaml.safe_load(stored), source=f"{SETTINGS_FILE} of {entry.evidence_run}")
+    source = f"{SETTINGS_FILE} of {entry.evidence_run}"
+    return configs.parse(configs.from_yaml(stored, source=source), source=source)
 
 
 def _nothing(answer: Answer) -> None:
@@ -155,7 +198,11 @@ def _nothing(answer: Answer) -> None:
 
 
 def _switch(
-    config: PromotionConfig, place: Place, version: ModelVersion, change: records.Change
+    config: PromotionConfig,
+    place: Place,
+    version: ModelVersion,
+    change: records.Change,
+    mine: Owned,
 ) -> SwitchResult:
     # One step: the version has served before, and whoever rolls back is in a hurry.
     policy = dataclasses.replace(config.rollout, steps=(100,), bake_s=0.0)
@@ -164,10 +211,11 @@ def _switch(
         run_id=change.evidence_run,
         evidence=place.record.evidence,
         progress=place.progress,
+        enter=mine.enter,
     )
     return stages.live(
         "rollout",
-        lambda note: Switch(place.plane(), policy, note=note).to(
+        lambda note: Switch(place.plane(mine.epoch), policy, note=note, check=mine.check).to(
             version,
             lambda _: records.commit(place.record, version, change, note),
             in_charge=lambda: records.in_charge(place.record, config.model),

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pipelines import worker
-from registry.errors import RegistryError
+from registry.errors import NotFound, RegistryError
 from registry.model import StageEvidence, Tag, content_digest
 from registry.store import Evidence
 
 RESULT_FILE = "result.json"
+AGEING = ("evaluate", "gate")
+"""Stages whose evidence has an age limit; what others made is as good as on its first day."""
 MAX_ERROR_CHARS = 500
 Result = dict[str, Any]
 T = TypeVar("T")
@@ -104,19 +106,43 @@ def evidence_closed(evidence: Evidence, run_id: str) -> Iterator[None]:
     evidence.close(run_id, tags={})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """Which finished stages count."""
+
+    oldest_ms: int = 0
+    """Evidence that ended before this time (Unix, milliseconds) is made again."""
+    rerun: frozenset[str] = frozenset()
+    """Names of stages that are made again whatever the record has."""
+
+
 class Stages:
     """The stages of one promotion run."""
 
-    def __init__(self, *, model: str, run_id: str, evidence: Evidence, progress: Progress) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        run_id: str,
+        evidence: Evidence,
+        progress: Progress,
+        reuse: Reuse | None = None,
+        enter: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        """`enter` is told of each stage first; it raises where this promotion must not go on."""
         self._model = model
         self._run_id = run_id
         self._evidence = evidence
         self._progress = progress
+        self._reuse = reuse or Reuse()
+        self._enter = enter
         self.times: list[StageTime] = []
 
     def find(self, name: str, inputs: Mapping[str, Any]) -> StageEvidence | None:
-        """The finished stage with these inputs, if the record has one."""
-        return self._evidence.find(self._model, name, inputs_digest(name, inputs))
+        """The finished stage with these inputs, if the record has one that is young enough."""
+        found = self._evidence.find(self._model, name, inputs_digest(name, inputs))
+        is_old = found is not None and found.ended_at_ms < self._reuse.oldest_ms
+        return None if is_old and name in AGEING else found
 
     def run(
         self,
@@ -139,8 +165,9 @@ class Stages:
         """
         started = time.monotonic()
         shown = shown or name
+        self._enter(shown)
         self._progress.stage(shown)
-        found = self.find(name, inputs)
+        found = None if {name, shown} & self._reuse.rerun else self.find(name, inputs)
         if found is not None:
             result = self._recorded(found)
             if result is not None and still_valid(result):
@@ -159,6 +186,7 @@ class Stages:
             describe: its result as plain data for the record.
         """
         started = time.monotonic()
+        self._enter(name)
         self._progress.stage(name)
         run_id = self._evidence.open(self._model, name, {Tag.STAGE: name}, self._run_id)
         said: list[str] = []
@@ -182,7 +210,7 @@ class Stages:
     def _recorded(self, found: StageEvidence) -> Result | None:
         try:
             result: Result = json.loads(self._evidence.read(found.run_id, RESULT_FILE))
-        except (RegistryError, ValueError):
+        except (NotFound, ValueError):
             return None  # the artifact is gone: evidence that cannot be read is no evidence
         return result
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines import rollout
-from pipelines.errors import RolloutReverted
+from pipelines.errors import Fenced, RolloutReverted
 from pipelines.rollout import Move, Observation, RolloutPolicy
 from registry.errors import RegistryError
 from registry.model import ModelVersion, short
-from serving.errors import DeploymentFailed, ServingError
+from serving.errors import DeploymentFailed, ServingError, StaleEpoch
 from serving.plane import Answer, Counts, Plane
 
 LOOK_EVERY_S = 0.5
@@ -52,12 +52,15 @@ class Switch:
         policy: RolloutPolicy,
         *,
         note: Callable[[str], None],
+        check: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """`check` is asked while traffic moves; it raises Fenced for an owner that was replaced."""
         self._plane = plane
         self._policy = policy
         self._note = note
+        self._check_owner = check
         self._clock = clock
         self._sleep = sleep
 
@@ -95,6 +98,10 @@ class Switch:
             steps = tuple(self._step(version, share, beside) for share in shares)
             answer = self._confirm(version)
             commit(answer)
+        except (StaleEpoch, Fenced):
+            # Another owner is in charge of what happens now; whatever we did, it would undo.
+            self._note("another owner has taken over; leaving everything to it")
+            raise
         except BaseException:
             with contextlib.suppress(RegistryError):  # away: what was known has to do
                 known = in_charge()
@@ -127,6 +134,9 @@ class Switch:
                 self._note(f"draining version {stale}")
                 try:
                     self._plane.retire(stale, self._policy.drain_timeout_s)
+                except StaleEpoch:
+                    self._note("another owner has taken over; it takes the old version down")
+                    return
                 except ServingError as exc:
                     self._note(f"version {stale} is still draining: {exc}")
 
@@ -156,6 +166,7 @@ class Switch:
         base = self._plane.counts(new)
         began = self._clock()
         while True:
+            self._check_owner()
             self._probe()
             seen = self._observe(new, base)
             base = base or self._plane.counts(new)
@@ -212,6 +223,8 @@ class Switch:
                 self._plane.set_weights(wanted, self._policy.step_timeout_s)
             if new != in_charge:
                 self._plane.retire(new, self._policy.drain_timeout_s)
+        except StaleEpoch:
+            self._note("another owner has taken over; leaving everything to it")
         except ServingError as exc:
             # The first failure is what the caller must hear; this one is told beside it.
             self._note(f"could not put everything back: {exc}")

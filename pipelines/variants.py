@@ -15,9 +15,9 @@ from pipelines.place import Place
 from pipelines.quantize import QuantizeResult
 from pipelines.recipe import Aim, Recipe
 from pipelines.stage import RESULT_FILE, Result, StageRun, Stages
-from registry import cache, checkpoint
+from registry import cache, checkpoint, disk
 from registry.checkpoint import Checkpoint
-from registry.errors import CheckpointInvalid, RegistryError
+from registry.errors import CheckpointInvalid, NotFound, RecordConflict
 from registry.model import ModelVersion, StageEvidence, Tag, short
 from registry.store import Record, Registration
 from registry.versions_of import package_versions
@@ -72,7 +72,7 @@ def recorded_variant(record: Record, model: str, evidence: StageEvidence) -> Mod
     try:
         result = json.loads(record.evidence.read(evidence.run_id, RESULT_FILE))
         return record.versions.find(model, str(result["digest"]))
-    except (RegistryError, ValueError, KeyError):
+    except (NotFound, RecordConflict, ValueError, KeyError):
         return None
 
 
@@ -82,6 +82,7 @@ def _make(job: _Job, run: StageRun) -> Result:
     run.text("recipe.yaml", _recipe_yaml(recipe))
     if recipe.aim is Aim.MEMORY:
         run.text("note.md", CPU_NOTE)
+    _require_room(job)
     folder = cache.adopt(job.source.manifest, job.source.directory, job.place.cache)
     request = {"source": str(folder), "recipe": dataclasses.asdict(recipe)}
     with worker.scratch(job.place.work, "quantize") as out:
@@ -100,6 +101,12 @@ def _make(job: _Job, run: StageRun) -> Result:
         "summary": f"version {variant.version}, {recipe.label}, {measured.size_ratio:.2f} of the "
         f"size, {short(variant.digest)}",
     }
+
+
+def _require_room(job: _Job) -> None:
+    """FP8 is smaller, but by a share that is not known before: embeddings stay as they are."""
+    most = 2 * job.source.manifest.size_bytes
+    disk.require(job.place.work, most, "the FP8 variant and its copy")
 
 
 def _read_back(directory: Path, recipe: Recipe) -> Checkpoint:

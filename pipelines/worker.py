@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +26,9 @@ from typing import IO, Any
 
 import psutil
 
+from pipelines import last_words
 from pipelines.errors import PipelineError, StageFailed
+from registry import disk
 
 OFFLINE_ENV = {
     "HF_HUB_OFFLINE": "1",
@@ -39,6 +42,7 @@ KEPT_LINES = 40
 LOG_FILE = "worker.log"
 POLL_S = 0.2
 STOP_GRACE_S = 10.0
+KEPT_S = 7 * 24 * 3600.0
 
 
 def run(
@@ -62,7 +66,22 @@ def run(
     Raises:
         StageFailed: the worker ended with an error; with its own last words, or with the end of
             its log.
+        OutOfSpace: there is no room for its log; the worker was stopped.
     """
+    with disk.told(f"running {module}", out):
+        last, code = _run(module, request, out, progress, threads)
+    if code != 0:
+        raise StageFailed(last_words.told(module, code, last))
+
+
+def _run(
+    module: str,
+    request: Mapping[str, Any],
+    out: Path,
+    progress: Callable[[str], None],
+    threads: int | None,
+) -> tuple[deque[str], int]:
+    """The worker's last lines and its exit code."""
     out.mkdir(parents=True, exist_ok=True)
     request_file = out / "request.json"
     request_file.write_text(json.dumps(request, indent=2), encoding="utf-8")
@@ -80,8 +99,7 @@ def run(
             start_new_session=True,
         )
         last = _follow(process, sink, progress)
-    if process.returncode != 0:
-        raise StageFailed(_last_words(module, process.returncode, last))
+    return last, process.returncode
 
 
 def _thread_env(threads: int | None) -> dict[str, str]:
@@ -91,16 +109,39 @@ def _thread_env(threads: int | None) -> dict[str, str]:
 @contextlib.contextmanager
 def scratch(folder: Path, prefix: str) -> Iterator[Path]:
     """A new folder for one worker, gone afterwards; what killed commands left goes too."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob("*-*-*"):
-        owner = left.name.split("-")[1]
-        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
-    out = Path(tempfile.mkdtemp(prefix=f"{prefix}-{os.getpid()}-", dir=folder))
+    with disk.told("making a folder for a worker", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_left(folder)
+        out = Path(tempfile.mkdtemp(prefix=f"{prefix}-{os.getpid()}-", dir=folder))
     try:
         yield out
     finally:
         shutil.rmtree(out, ignore_errors=True)
+
+
+def _remove_left(folder: Path) -> None:
+    for left in folder.glob("*-*-*"):
+        owner = left.name.split("-")[1]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def resumable(folder: Path, name: str) -> Iterator[Path]:
+    """A folder for one worker that stays where the block fails: the same work goes on in it.
+
+    It is gone after success. One that nobody came back to in a week goes too.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = name.partition("-")[0]
+    for left in folder.glob(f"{prefix}-*"):
+        is_kept = left.name.count("-") == 1  # a scratch folder has its owner's pid besides
+        if is_kept and time.time() - left.stat().st_mtime > KEPT_S and left.name != name:
+            shutil.rmtree(left, ignore_errors=True)
+    out = folder / name
+    out.mkdir(exist_ok=True)
+    yield out
+    shutil.rmtree(out, ignore_errors=True)
 
 
 def _follow(
@@ -159,18 +200,6 @@ def stop_group(process: subprocess.Popen[str]) -> None:
 def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _last_words(module: str, code: int, last: deque[str]) -> str:
-    told = [line.removeprefix("error: ") for line in last if line.startswith("error: ")]
-    if told:
-        return told[-1]
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return (
-            f"{module} was killed, most likely for memory; free some and run the same command again"
-        )
-    tail = next((line for line in reversed(last) if line.strip()), "no output")
-    return f"{module} ended with code {code}: {tail} (its log is on the stage's run in MLflow)"
 
 
 def main_of(body: Callable[[Mapping[str, Any], Path], None]) -> None:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from registry import disk
 from registry.checkpoint import verify_files
 from registry.manifest import Manifest
 from registry.model import ModelVersion
@@ -29,6 +30,7 @@ def fetch(versions: Versions, version: ModelVersion, cache: Path) -> Path:
     Raises:
         RecordConflict: downloaded bytes differ from the manifest.
         RecordUnavailable: the store did not answer.
+        OutOfSpace: the disk has, or had, too little room; nothing is left of the copy.
     """
     return _place(version.manifest, cache, lambda part: versions.download(version, part))
 
@@ -48,21 +50,27 @@ def _place(manifest: Manifest, cache: Path, fill: Callable[[Path], None]) -> Pat
     target = path_for(cache, manifest.digest)
     if target.is_dir():
         return target
-    cache.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix="part-", dir=cache))
-    try:
-        fill(part)
-        _keep_only_listed(part, manifest)
-        verify_files(part, manifest)
-        (part / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+    disk.require(cache, manifest.size_bytes, "the files of the checkpoint in the cache")
+    with disk.told("copying a checkpoint into the cache", cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix="part-", dir=cache))
         try:
-            part.rename(target)
-        except OSError:
-            if not target.is_dir():  # another process may have placed the same digest first
-                raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+            fill(part)
+            _keep_only_listed(part, manifest)
+            verify_files(part, manifest)
+            (part / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+            _rename(part, target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
     return target
+
+
+def _rename(part: Path, target: Path) -> None:
+    try:
+        part.rename(target)
+    except OSError:
+        if not target.is_dir():  # another process may have placed the same digest first
+            raise
 
 
 def _keep_only_listed(folder: Path, manifest: Manifest) -> None:

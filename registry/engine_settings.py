@@ -83,7 +83,7 @@ class EngineSettings:
         kwargs: dict[str, Any] = {
             "model": model,
             "dtype": self.dtype,
-            "max_model_len": min(self.max_model_len_tokens, _context_tokens(Path(model))),
+            "max_model_len": min(self.max_model_len_tokens, context_tokens(Path(model))),
             "max_num_seqs": self.max_num_seqs,
             "enforce_eager": self.enforce_eager,
             "gpu_memory_utilization": self.gpu_memory_utilization,
@@ -95,7 +95,7 @@ class EngineSettings:
         return kwargs
 
 
-def _context_tokens(directory: Path) -> int:
+def context_tokens(directory: Path) -> int:
     """The context that a model's configuration states; unlimited where it states none."""
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))

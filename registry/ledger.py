@@ -1,9 +1,14 @@
-"""The promotion ledger: an append-only, hash-chained sequence of what was put in charge, and why.
+"""The ledger of a model: one append-only, hash-chained sequence of who acts and what is in charge.
 
-Each entry is one set-once parameter of one MLflow run per model. MLflow's primary key on
+Each item is one set-once parameter of one MLflow run per model. MLflow's primary key on
 (run, key) makes writing a sequence number an atomic claim: of two writers that both want number
-17 exactly one wins, the other gets an error and has changed nothing. Aliases and tags only mirror
-the ledger and are set from it. Everything here is pure; registry.mlflow_store does the writing.
+17 exactly one wins, the other gets an error and has changed nothing.
+
+The one idea: taking over is an item of the same sequence as what is decided. Whoever appends
+without having seen the newest claim, freeze or decision loses the race for the number, so an owner
+that was paused and replaced is refused by the ledger itself, with no lock and no clock. Aliases
+and tags only mirror the ledger and are set from it. Everything here is pure;
+registry.mlflow_store does the writing.
 """
 
 from __future__ import annotations
@@ -14,21 +19,49 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from registry.errors import RecordConflict
 
-KEY_PREFIX = "promotion."
+KEY_PREFIX = "ledger."
 MAX_ENTRY_CHARS = 6000  # MLflow's limit on a parameter value
 GENESIS = "0" * 64
 
 
 class Kind(enum.StrEnum):
-    """Why an entry was written."""
+    """How a version came to be in charge."""
 
     PROMOTE = "promote"
     """A candidate passed its gates and answers."""
     ROLLBACK = "rollback"
     """An earlier champion was put back."""
+    OVERRIDE = "override"
+    """A candidate answers although a gate did not pass: a named person said so."""
+
+
+class MarkKind(enum.StrEnum):
+    """What else is entered; nothing of it changes what is in charge."""
+
+    CLAIM = "claim"
+    """Somebody became the owner; every older owner is refused from here on."""
+    FREEZE = "freeze"
+    """No promotion and no automatic action until thawed."""
+    THAW = "thaw"
+    """They may go on."""
+    NOTED = "noted"
+    """Something was done without the record and has been overtaken since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver:
+    """Who let a candidate pass a gate that did not pass, why, and until when that holds."""
+
+    by: str
+    reason: str
+    expires: str
+    """UTC date, ISO 8601; the day after it nothing is excused any more."""
+    gates: tuple[str, ...]
+    """Names of the gates that are excused; every other one must pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +80,21 @@ class LedgerEntry:
     at: str
     """UTC, ISO 8601, to the second."""
     previous_hash: str
+    epoch: int = 0
+    """Of the owner that wrote it."""
+    runtime_digest: str = ""
+    """What it was judged with: engine settings, software versions, kind of hardware."""
+    waiver: Waiver | None = None
 
     @property
     def key(self) -> str:
         """The parameter name: zero-padded, so that the UI sorts it."""
-        return f"{KEY_PREFIX}{self.seq:06d}"
+        return _key(self.seq)
 
     @property
     def hash(self) -> str:
-        """sha256 of the canonical entry, what the next entry's `previous_hash` must be."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        """sha256 of the canonical entry, what the next item's `previous_hash` must be."""
+        return _hash(self.to_json())
 
     def to_json(self) -> str:
         """Canonical JSON, the stored form.
@@ -64,72 +102,209 @@ class LedgerEntry:
         Raises:
             ValueError: longer than a parameter may be.
         """
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
-        if len(text) > MAX_ENTRY_CHARS:
-            raise ValueError(
-                f"ledger entry is {len(text)} characters, at most {MAX_ENTRY_CHARS} fit; "
-                "shorten the reason"
-            )
-        return text
+        return _canonical(self)
 
 
-def parse(params: Mapping[str, str]) -> tuple[LedgerEntry, ...]:
-    """Reads a run's parameters into a verified ledger, oldest first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One item that leaves what serves as it is."""
+
+    seq: int
+    kind: MarkKind
+    actor: str
+    reason: str
+    at: str
+    previous_hash: str
+    epoch: int = 0
+    """A claim's new epoch; of the others, the epoch in force."""
+    owner: str = ""
+    """A claim's owner: a process, as `pipelines.ownership` names it."""
+
+    @property
+    def key(self) -> str:
+        """The parameter name."""
+        return _key(self.seq)
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the canonical mark."""
+        return _hash(self.to_json())
+
+    def to_json(self) -> str:
+        """Canonical JSON, the stored form.
+
+        Raises:
+            ValueError: longer than a parameter may be.
+        """
+        return _canonical(self)
+
+
+Item = LedgerEntry | Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A verified ledger, oldest item first."""
+
+    items: tuple[Item, ...] = ()
+
+    @property
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """What was put in charge, oldest first."""
+        return tuple(item for item in self.items if isinstance(item, LedgerEntry))
+
+    @property
+    def champion(self) -> LedgerEntry | None:
+        """What should be serving."""
+        return champion(self.entries)
+
+    @property
+    def previous(self) -> LedgerEntry | None:
+        """What a rollback returns to."""
+        return previous(self.entries)
+
+    @property
+    def claim(self) -> Mark | None:
+        """The newest claim: its owner is the only one that may act."""
+        return next((m for m in reversed(self._marks) if m.kind is MarkKind.CLAIM), None)
+
+    @property
+    def frozen(self) -> Mark | None:
+        """The freeze in force, if there is one."""
+        said = (m for m in reversed(self._marks) if m.kind in (MarkKind.FREEZE, MarkKind.THAW))
+        last = next(said, None)
+        return last if last is not None and last.kind is MarkKind.FREEZE else None
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch; 0 in an empty ledger."""
+        return max((item.epoch for item in self.items), default=0)
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the item that would come next."""
+        return len(self.items) + 1
+
+    @property
+    def head(self) -> str:
+        """The hash that the next item continues."""
+        return self.items[-1].hash if self.items else GENESIS
+
+    @property
+    def _marks(self) -> tuple[Mark, ...]:
+        return tuple(item for item in self.items if isinstance(item, Mark))
+
+    def time(self, now: str) -> str:
+        """`now`, or the last item's time where a clock was set back: entries never run backwards.
+
+        Both are UTC in the same ISO 8601 form, so text compares as time does.
+        """
+        return max(now, self.items[-1].at) if self.items else now
+
+    def mark(self, kind: MarkKind, **values: Any) -> Mark:
+        """The mark that would continue this ledger; its epoch is the one in force if not given."""
+        own = {"epoch": self.epoch, **values, "at": self.time(values["at"])}
+        return Mark(seq=self.next_seq, kind=kind, previous_hash=self.head, **own)
+
+    def entry(self, kind: Kind, **values: Any) -> LedgerEntry:
+        """The entry that would continue this ledger."""
+        own = {**values, "at": self.time(values["at"])}
+        return LedgerEntry(seq=self.next_seq, kind=kind, previous_hash=self.head, **own)
+
+    def with_item(self, item: Item) -> Log:
+        """This ledger continued by one item.
+
+        Raises:
+            RecordConflict: the item does not continue it.
+        """
+        longer = (*self.items, item)
+        verify(longer)
+        return Log(items=longer)
+
+    def to_jsonl(self) -> str:
+        """One stored item a line; `hash(line)` is the next line's `previous_hash`."""
+        return "".join(f"{item.to_json()}\n" for item in self.items)
+
+
+def _key(seq: int) -> str:
+    return f"{KEY_PREFIX}{seq:06d}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(item: Item) -> str:
+    plain = {k: v for k, v in dataclasses.asdict(item).items() if v is not None}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if len(text) > MAX_ENTRY_CHARS:
+        raise ValueError(
+            f"ledger entry is {len(text)} characters, at most {MAX_ENTRY_CHARS} fit; "
+            "shorten the reason"
+        )
+    return text
+
+
+def parse(params: Mapping[str, str]) -> Log:
+    """Reads a run's parameters into a verified ledger.
 
     Raises:
-        RecordConflict: a number is missing, an entry is unreadable, or the hash chain is broken.
+        RecordConflict: a number is missing, an item is unreadable, or the hash chain is broken.
     """
-    entries = [_entry(key, params[key]) for key in sorted(params) if key.startswith(KEY_PREFIX)]
-    verify(entries)
-    return tuple(entries)
+    items = [_item(key, params[key]) for key in sorted(params) if key.startswith(KEY_PREFIX)]
+    verify(items)
+    return Log(items=tuple(items))
 
 
-def _entry(key: str, text: str) -> LedgerEntry:
+def parse_lines(text: str) -> Log:
+    """Reads what `Log.to_jsonl` wrote.
+
+    Raises:
+        RecordConflict: as `parse`, with the line's number.
+    """
+    items = [_item(_key(n), line) for n, line in enumerate(text.splitlines(), start=1)]
+    verify(items)
+    return Log(items=tuple(items))
+
+
+def _item(key: str, text: str) -> Item:
     try:
         raw = json.loads(text)
-        entry = LedgerEntry(**{**raw, "kind": Kind(raw["kind"])})
+        item = _entry(raw) if raw["kind"] in set(Kind) else _mark(raw)
     except (ValueError, TypeError, KeyError) as exc:
         raise RecordConflict(f"ledger entry {key} cannot be read: {exc}") from exc
-    if entry.key != key:
-        raise RecordConflict(f"ledger entry {key} claims to be number {entry.seq}")
-    return entry
+    if item.key != key:
+        raise RecordConflict(f"ledger entry {key} claims to be number {item.seq}")
+    return item
 
 
-def verify(entries: Sequence[LedgerEntry]) -> None:
-    """Checks that numbers run 1, 2, 3, … and that each entry hashes the one before.
+def _entry(raw: dict[str, Any]) -> LedgerEntry:
+    waiver = raw.get("waiver")
+    if waiver is not None:
+        waiver = Waiver(**{**waiver, "gates": tuple(waiver["gates"])})
+    return LedgerEntry(**{**raw, "kind": Kind(raw["kind"]), "waiver": waiver})
+
+
+def _mark(raw: dict[str, Any]) -> Mark:
+    return Mark(**{**raw, "kind": MarkKind(raw["kind"])})
+
+
+def verify(items: Sequence[Item]) -> None:
+    """Checks that numbers run 1, 2, 3, … and that each item hashes the one before.
 
     Raises:
-        RecordConflict: with the first entry that does not fit.
+        RecordConflict: with the first item that does not fit.
     """
     expected = GENESIS
-    for number, entry in enumerate(entries, start=1):
-        if entry.seq != number:
-            raise RecordConflict(f"ledger entry {number} is missing; found {entry.seq} instead")
-        if entry.previous_hash != expected:
+    for number, item in enumerate(items, start=1):
+        if item.seq != number:
+            raise RecordConflict(f"ledger entry {number} is missing; found {item.seq} instead")
+        if item.previous_hash != expected:
             raise RecordConflict(
                 f"ledger entry {number} does not continue entry {number - 1}: it was altered or "
                 "written by something else"
             )
-        expected = entry.hash
-
-
-def following(
-    entries: Sequence[LedgerEntry], *, kind: Kind, version: int, digest: str, policy_digest: str,
-    evidence_run: str, actor: str, reason: str, at: str,
-) -> LedgerEntry:  # fmt: skip
-    """The entry that would continue a ledger."""
-    return LedgerEntry(
-        seq=len(entries) + 1,
-        kind=kind,
-        version=version,
-        digest=digest,
-        policy_digest=policy_digest,
-        evidence_run=evidence_run,
-        actor=actor,
-        reason=reason,
-        at=at,
-        previous_hash=entries[-1].hash if entries else GENESIS,
-    )
+        expected = item.hash
 
 
 def champion(entries: Sequence[LedgerEntry]) -> LedgerEntry | None:
@@ -145,9 +320,9 @@ def previous(entries: Sequence[LedgerEntry]) -> LedgerEntry | None:
     """
     stack: list[LedgerEntry] = []
     for entry in entries:
-        below = [e.digest for e in stack]
-        if entry.kind is Kind.ROLLBACK and entry.digest in below:
-            del stack[below.index(entry.digest) + 1 :]
-        elif not stack or stack[-1].digest != entry.digest:
+        below = [e.version for e in stack]
+        if entry.kind is Kind.ROLLBACK and entry.version in below:
+            del stack[below.index(entry.version) + 1 :]
+        elif not stack or stack[-1].version != entry.version:
             stack.append(entry)
     return stack[-2] if len(stack) > 1 else None

@@ -13,8 +13,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from registry import strict_json
+from registry.wording import shown
+
 FORMAT = "liftlock/manifest/v1"
 PLACEHOLDER = "{text}"
+MAX_TEMPLATE_CHARS = 20_000
+MAX_STOPS, MAX_STOP_CHARS = 16, 200
+"""Far above what prompts need; the engine compares every stop text with every token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +32,31 @@ class FileEntry:
     sha256: str
 
     def __post_init__(self) -> None:
-        parts = self.path.split("/")
-        if not self.path or "\\" in self.path or any(p in ("", ".", "..") for p in parts):
-            raise ValueError(f"manifest path {self.path!r} does not stay in the checkpoint")
+        check_path(self.path)
+        _require_type("size_bytes", self.size_bytes, int)
+        _require_type("sha256", self.sha256, str)
+
+
+def check_path(path: str) -> None:
+    """Refuses a path that leaves the checkpoint, or that cannot be stored and printed as it is.
+
+    Raises:
+        ValueError: with what is wrong.
+    """
+    _require_type("path", path, str)
+    if "\\" in path or any(p in ("", ".", "..") for p in path.split("/")):
+        raise ValueError(f"manifest path {shown(path)} does not stay in the checkpoint")
+    if not path.isprintable():
+        raise ValueError(
+            f"manifest path {shown(path)} holds characters that cannot be printed; rename the file"
+        )
+
+
+def _require_type(name: str, value: object, *kinds: type) -> None:
+    """The values also come from files that somebody else wrote. A boolean is never a number."""
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{name} must be of type {wanted}, is {shown(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +66,16 @@ class Prompt:
     template: str
 
     def __post_init__(self) -> None:
+        _require_type("template", self.template, str)
         if self.template.count(PLACEHOLDER) != 1:
             raise ValueError(
                 f"prompt template must hold {PLACEHOLDER} exactly once, found "
-                f"{self.template.count(PLACEHOLDER)} in {self.template!r}"
+                f"{self.template.count(PLACEHOLDER)} in {shown(self.template)}"
+            )
+        if len(self.template) > MAX_TEMPLATE_CHARS:
+            raise ValueError(
+                f"prompt template has {len(self.template)} characters, at most "
+                f"{MAX_TEMPLATE_CHARS} are accepted"
             )
 
     def render(self, text: str) -> str:
@@ -64,12 +98,27 @@ class Generation:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        _require_type("max_tokens", self.max_tokens, int)
+        _require_type("temperature", self.temperature, int, float)
+        _require_type("top_p", self.top_p, int, float)
+        _require_type("seed", self.seed, int, type(None))
         if not 1 <= self.max_tokens <= 32_768:
-            raise ValueError(f"generation max_tokens must be 1..32768, got {self.max_tokens}")
+            raise ValueError(f"max_tokens must be 1..32768, got {shown(self.max_tokens)}")
         if not 0.0 <= self.temperature <= 2.0:
-            raise ValueError(f"generation temperature must be 0..2, got {self.temperature}")
+            raise ValueError(f"temperature must be 0..2, got {shown(self.temperature)}")
         if not 0.0 < self.top_p <= 1.0:
-            raise ValueError(f"generation top_p must be above 0 and at most 1, got {self.top_p}")
+            raise ValueError(f"top_p must be above 0 and at most 1, got {shown(self.top_p)}")
+        if self.seed is not None and not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed must be 0 to 2**63 - 1, got {shown(self.seed)}")
+        self._check_stop()
+
+    def _check_stop(self) -> None:
+        fits = all(isinstance(s, str) and 0 < len(s) <= MAX_STOP_CHARS for s in self.stop)
+        if not fits or len(self.stop) > MAX_STOPS:
+            raise ValueError(
+                f"stop must be a list of at most {MAX_STOPS} texts of 1..{MAX_STOP_CHARS} "
+                f"characters, is {shown(list(self.stop))}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +164,7 @@ class Manifest:
             ValueError: the text is not such a manifest, or its digest does not match its content.
         """
         try:
-            raw = json.loads(text)
+            raw = strict_json.parse(text)
             manifest = cls(
                 files=tuple(FileEntry(**f) for f in raw["files"]),
                 prompt=Prompt(**raw["prompt"]),
@@ -125,10 +174,10 @@ class Manifest:
             )
             stored = raw["digest"]
         except (KeyError, TypeError) as exc:
-            raise ValueError(f"not a liftlock manifest: {exc!r}") from exc
+            raise ValueError(f"not a liftlock manifest: {shown(exc)}") from exc
         if stored != manifest.digest:
             raise ValueError(
-                f"manifest digest {stored} does not match its content {manifest.digest}; "
+                f"manifest digest {shown(stored)} does not match its content {manifest.digest}; "
                 "the manifest was edited after it was made"
             )
         return manifest

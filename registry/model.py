@@ -29,7 +29,10 @@ class Tag(enum.StrEnum):
     POLICY_DIGEST = "liftlock.policy.digest"
     ENDING = "liftlock.ending"
     ERROR = "liftlock.error"
+    JOURNAL = "liftlock.journal.id"
     LEDGER = "liftlock.ledger"
+    BEAT = "liftlock.beat"
+    RUNTIME = "liftlock.runtime.digest"
     STORAGE = "liftlock.storage"
     LINEAGE = "liftlock.lineage.run"
 
@@ -72,6 +75,9 @@ class StageEvidence:
     started_at_ms: int
     ended_at_ms: int
 
+
+INTERRUPTED = "interrupted"
+"""Value of the error tag on runs whose owner died."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 

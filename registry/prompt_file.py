@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from registry import reading, strict_json
 from registry.errors import CheckpointInvalid
 from registry.manifest import Generation, Manifest, Prompt
+from registry.wording import shown
 
 PROMPT_FILE = "prompt.json"
 MANIFEST_FILE = "liftlock-manifest.json"
+MAX_JSON_BYTES = 8 << 20
+MAX_PROMPT_BYTES = 256 << 10
+MAX_MANIFEST_BYTES = 16 << 20
 
 
-def read_json(path: Path, what: str) -> dict[str, Any]:
-    """A JSON object from a file of a checkpoint; CheckpointInvalid names the file and the fault."""
+def read_json(path: Path, what: str, *, limit_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
+    """A JSON object from a file of a checkpoint.
+
+    Raises:
+        CheckpointInvalid: names the file and what is wrong with it.
+    """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as exc:
-        raise CheckpointInvalid(f"{path} ({what}) is missing from the checkpoint") from exc
-    except (OSError, ValueError) as exc:
+        value = strict_json.parse(reading.read_text(path, limit_bytes))
+    except reading.Unreadable as exc:
+        raise CheckpointInvalid(f"{path} ({what}) {exc}") from exc
+    except ValueError as exc:
         raise CheckpointInvalid(f"{path} ({what}) cannot be read as JSON: {exc}") from exc
     if not isinstance(value, dict):
         raise CheckpointInvalid(
@@ -53,7 +61,7 @@ def read_prompt(directory: Path, prompt_file: Path | None) -> tuple[Prompt, Gene
             'settings, such as {"template": "Correct: {text}\\nFixed:", "max_tokens": 64, '
             '"stop": ["\\n"]}; add the file or give one with --prompt'
         )
-    raw = read_json(source, "prompt template and generation settings")
+    raw = read_json(source, "prompt template and generation settings", limit_bytes=MAX_PROMPT_BYTES)
     return parse_prompt(raw, str(source))
 
 
@@ -66,20 +74,15 @@ def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generatio
     known = {"template", "max_tokens", "stop", "temperature", "top_p", "seed"}
     unknown = sorted(set(raw) - known)
     if unknown:
-        raise CheckpointInvalid(f"{source}: unknown keys {unknown}; known are {sorted(known)}")
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "template": str, "max_tokens": int, "stop": list, "temperature": (int, float),
-        "top_p": (int, float), "seed": (int, type(None)),
-    }  # fmt: skip
-    for key, value in raw.items():
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise CheckpointInvalid(f"{source}: {key} has the wrong type: {value!r}")
+        raise CheckpointInvalid(
+            f"{source}: unknown keys {shown(unknown)}; known are {sorted(known)}"
+        )
     absent = [key for key in ("template", "max_tokens") if key not in raw]
     if absent:
         raise CheckpointInvalid(f"{source}: {', '.join(absent)} missing")
     stop = raw.get("stop", [])
-    if not all(isinstance(s, str) and s for s in stop):
-        raise CheckpointInvalid(f"{source}: stop must be a list of non-empty strings, is {stop!r}")
+    if not isinstance(stop, list):
+        raise CheckpointInvalid(f"{source}: stop must be a list of texts, is {shown(stop)}")
     settings = {k: raw[k] for k in ("temperature", "top_p", "seed") if k in raw}
     try:
         generation = Generation(max_tokens=raw["max_tokens"], stop=tuple(stop), **settings)
@@ -90,7 +93,9 @@ def parse_prompt(raw: Mapping[str, Any], source: str) -> tuple[Prompt, Generatio
 
 def _from_manifest(path: Path) -> tuple[Prompt, Generation]:
     try:
-        manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as exc:
+        manifest = Manifest.from_json(reading.read_text(path, MAX_MANIFEST_BYTES))
+    except reading.Unreadable as exc:
+        raise CheckpointInvalid(f"{path} {exc}") from exc
+    except ValueError as exc:
         raise CheckpointInvalid(f"{path} cannot be read: {exc}") from exc
     return manifest.prompt, manifest.generation

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from registry.errors import CheckpointInvalid
+from registry.wording import shown
 
 FP8_DTYPE = "F8_E4M3"
 ATTENTION = re.compile(r"\.(self_attn|self_attention|attention|attn)\.")
@@ -78,13 +79,13 @@ def _read_scheme(config: Mapping[str, Any], tensors: Mapping[str, HasHeader]) ->
         if fp8:
             raise CheckpointInvalid(
                 f"config.json has no quantization_config, yet {len(fp8)} tensors are FP8, such as "
-                f"{fp8[0]}; the engine would read them as plain weights"
+                f"{shown(fp8[0])}; the engine would read them as plain weights"
             )
         return None
     if block.get("quant_method") != "compressed-tensors":
         raise CheckpointInvalid(
-            f"quantization method {block.get('quant_method')!r} is not accepted; liftlock takes "
-            "compressed-tensors checkpoints or unquantized ones"
+            f"quantization method {shown(block.get('quant_method'))} is not accepted; liftlock "
+            "takes compressed-tensors checkpoints or unquantized ones"
         )
     weights, activations = _strategies(block)
     if not fp8:
@@ -96,8 +97,17 @@ def _read_scheme(config: Mapping[str, Any], tensors: Mapping[str, HasHeader]) ->
         attention=any(ATTENTION.search(name) for name in fp8),
         kv_cache=bool(block.get("kv_cache_scheme")),
         layers=len(fp8),
-        ignore=tuple(block.get("ignore") or ()),
+        ignore=_ignored(block),
     )
+
+
+def _ignored(block: Mapping[str, Any]) -> tuple[str, ...]:
+    ignored = block.get("ignore") or []
+    if not isinstance(ignored, list) or not all(isinstance(name, str) for name in ignored):
+        raise CheckpointInvalid(
+            f"quantization_config: ignore must be a list of names, is {shown(ignored)}"
+        )
+    return tuple(ignored)
 
 
 def _strategies(block: Mapping[str, Any]) -> tuple[str, str]:
@@ -106,7 +116,9 @@ def _strategies(block: Mapping[str, Any]) -> tuple[str, str]:
         raise CheckpointInvalid("quantization_config has no config_groups; its scheme is unknown")
     found = {_group_strategies(group) for group in groups.values()}
     if len(found) != 1:
-        raise CheckpointInvalid(f"quantization_config mixes schemes {sorted(found)}; use one")
+        raise CheckpointInvalid(
+            f"quantization_config mixes schemes {shown(sorted(found))}; use one"
+        )
     return found.pop()
 
 
@@ -114,12 +126,13 @@ def _group_strategies(group: Mapping[str, Any]) -> tuple[str, str]:
     weights = group.get("weights") or {}
     if (weights.get("type"), weights.get("num_bits")) != ("float", 8):
         raise CheckpointInvalid(
-            f"weights are {weights.get('num_bits')}-bit {weights.get('type')}; only FP8 is accepted"
+            f"weights are {shown(weights.get('num_bits'))}-bit {shown(weights.get('type'))}; only "
+            "FP8 is accepted"
         )
     if weights.get("strategy") not in ("channel", "tensor") or weights.get("dynamic"):
         raise CheckpointInvalid(
             f"FP8 weights must be static per channel or per tensor, found strategy "
-            f"{weights.get('strategy')!r}, dynamic {weights.get('dynamic')!r}"
+            f"{shown(weights.get('strategy'))}, dynamic {shown(weights.get('dynamic'))}"
         )
     inputs = group.get("input_activations") or {}
     kind = "dynamic" if inputs.get("dynamic") else "static"
@@ -130,7 +143,12 @@ def _check_scales(fp8: list[str], tensors: Mapping[str, HasHeader], strategy: st
     for name in fp8:
         scale = tensors.get(f"{name}_scale")
         if scale is None:
-            raise CheckpointInvalid(f"{name} is FP8 but {name}_scale is missing")
+            raise CheckpointInvalid(f"{shown(name)} is FP8 but {shown(f'{name}_scale')} is missing")
+        if len(tensors[name].shape) != 2:
+            raise CheckpointInvalid(
+                f"{shown(name)} is FP8 with the shape {list(tensors[name].shape)}; only the "
+                "weights of Linear layers, with two dimensions, may be"
+            )
         rows = tensors[name].shape[0]
         elements = 1
         for size in scale.shape:
@@ -138,5 +156,6 @@ def _check_scales(fp8: list[str], tensors: Mapping[str, HasHeader], strategy: st
         wanted = rows if strategy == "channel" else 1
         if elements != wanted:
             raise CheckpointInvalid(
-                f"{name}_scale has {elements} values, a {strategy} scheme needs {wanted}"
+                f"{shown(f'{name}_scale')} has {elements} values, a {strategy} scheme "
+                f"needs {wanted}"
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from registry.checkpoint import Checkpoint
-from registry.ledger import LedgerEntry
+from registry.ledger import Item, Log
 from registry.model import ModelVersion, StageEvidence
 
 
@@ -32,8 +32,13 @@ class Versions(Protocol):
         """Registers a checkpoint; the same digest again returns the same version."""
         ...
 
+    def again(self, version: ModelVersion, tags: Mapping[str, str]) -> ModelVersion:
+        """Another version of the very same files, told apart by these tags; the same tags again
+        return the same version."""
+        ...
+
     def find(self, model: str, digest: str) -> ModelVersion | None:
-        """The version with this checkpoint digest."""
+        """The oldest version with this checkpoint digest."""
         ...
 
     def get(self, model: str, version: int) -> ModelVersion:
@@ -56,12 +61,45 @@ class Versions(Protocol):
         """Makes the aliases be what is given; None removes one."""
         ...
 
+    def sweep(self, model: str) -> tuple[str, ...]:
+        """Deletes uploads that never became a version, files and all, and says which.
+
+        Only for the owner of the model: a registration that goes on would lose its upload.
+        """
+        ...
+
 
 class Evidence(Protocol):
-    """Runs: one per promotion, one child per stage."""
+    """Runs: one per promotion, one child per stage.
 
-    def open(self, model: str, name: str, tags: Mapping[str, str], parent: str | None) -> str:
+    Every write may be repeated: with the same arguments it changes nothing more. `at_ms` is when
+    it happened (milliseconds since 1970, UTC; None is now), which keeps a repeated metric the same
+    point and a run that is entered later as long as it was. `open` alone makes a new run each time;
+    whoever may have to repeat it gives a tag `Tag.JOURNAL` and looks with `opened` first.
+    """
+
+    def open(
+        self,
+        model: str,
+        name: str,
+        tags: Mapping[str, str],
+        parent: str | None,
+        *,
+        at_ms: int | None = None,
+    ) -> str:
         """Starts a run and returns its id."""
+        ...
+
+    def opened(self, model: str, journal_id: str) -> tuple[str, ...]:
+        """The runs that were opened with this `Tag.JOURNAL`, oldest first."""
+        ...
+
+    def drop(self, run_id: str) -> None:
+        """Deletes a run that was opened twice."""
+        ...
+
+    def resolve(self, run_id: str) -> str:
+        """The id that the record itself has for a run; differs for one opened while it was away."""
         ...
 
     def log(
@@ -71,6 +109,7 @@ class Evidence(Protocol):
         params: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
         model_id: str | None = None,
+        at_ms: int | None = None,
     ) -> None:
         """Adds set-once parameters and metrics."""
         ...
@@ -80,14 +119,21 @@ class Evidence(Protocol):
         ...
 
     def table(self, run_id: str, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Stores a table that the UI can show."""
+        """Stores a table that the UI can show, in place of one with the same name."""
         ...
 
     def read(self, run_id: str, name: str) -> str:
         """Reads a text artifact back; NotFound where there is none."""
         ...
 
-    def close(self, run_id: str, *, failed: bool = False, tags: Mapping[str, str]) -> None:
+    def close(
+        self,
+        run_id: str,
+        *,
+        failed: bool = False,
+        tags: Mapping[str, str],
+        at_ms: int | None = None,
+    ) -> None:
         """Ends a run."""
         ...
 
@@ -107,16 +153,36 @@ class Evidence(Protocol):
         """Where a person can see the run."""
         ...
 
+    def sweep(self, model: str) -> tuple[str, ...]:
+        """Ends the runs of a dead owner as interrupted, and says which.
 
-class Ledger(Protocol):
-    """The append-only sequence of promotions of a model."""
-
-    def entries(self, model: str) -> tuple[LedgerEntry, ...]:
-        """All entries, oldest first, verified."""
+        Only for the owner of the model, before it opens a run of its own: every run of the model
+        that has not ended is taken for a dead one's.
+        """
         ...
 
-    def append(self, model: str, entry: LedgerEntry) -> None:
-        """Claims the entry's number; RecordConflict where another writer was first."""
+
+class Ledger(Protocol):
+    """The append-only sequence of what is in charge of a model, and of who may act."""
+
+    def read(self, model: str) -> Log:
+        """All items, verified."""
+        ...
+
+    def append(self, model: str, item: Item) -> None:
+        """Claims the item's number; RecordConflict where another writer was first."""
+        ...
+
+    def models(self) -> tuple[str, ...]:
+        """Every model that has a ledger, sorted."""
+        ...
+
+    def beat(self, model: str, epoch: int, text: str) -> None:
+        """Replaces the sign of life of the owner with this epoch."""
+        ...
+
+    def beats(self, model: str) -> Mapping[int, str]:
+        """The last sign of life of every owner, by epoch."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Iterable
 
@@ -11,6 +12,7 @@ def package_versions(names: Iterable[str]) -> dict[str, str | None]:
     return {name: _version(name) for name in names}
 
 
+@functools.cache  # reading one takes milliseconds, and a process does not change its packages
 def _version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)

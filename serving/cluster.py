@@ -1,13 +1,16 @@
 """Versions on a Ray cluster: one Serve application per version, put up and taken down whole.
 
 Serve's own HTTP proxies are off: traffic goes through the edge to the ports that replicas publish,
-so a version that is up takes nothing until the edge is told to send it something.
+so a version that is up takes nothing until the edge is told to send it something. What changes a
+version goes through `serving.deployer`, which refuses owners that were replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
+import pickle
 import signal
 import threading
 import time
@@ -15,8 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from serving import directory
+from registry.model import content_digest
+from serving import deployer, directory
 from serving.errors import DeploymentFailed, ServingError
+from serving.fence import Claim
 from serving.worker_env import worker_env
 
 if TYPE_CHECKING:
@@ -106,14 +111,15 @@ def _signals_kept() -> Iterator[None]:
 
 
 class RayCluster:
-    """A connected Ray cluster with Serve and the replica directory on it."""
+    """A connected Ray cluster with Serve, the replica directory and the deployer on it."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._deployer = deployer.Deployer()
 
     @classmethod
     def connect(cls, address: str) -> RayCluster:
-        """Joins the cluster at `address` and starts Serve and the directory where they are not.
+        """Joins the cluster at `address` and starts there what is missing.
 
         A process that is connected already stays on its cluster.
         """
@@ -127,27 +133,47 @@ class RayCluster:
                 _join(address)
             serve.start(proxy_location="Disabled")
             directory.ensure()
+            deployer.ensure()
         return cls()
 
     def directory(self) -> directory.DirectoryClient:
         """Who is up, and what the edges have seen."""
         return directory.DirectoryClient()
 
-    def deploy(self, spec: ReplicaSpec, *, replicas: int, resources: Resources) -> str:
+    def claim(self, model: str, *, epoch: int, owner: str) -> None:
+        """Becomes the owner of a model's versions; whoever owned them is refused from now on.
+
+        An owner may claim again under its own epoch.
+
+        Raises:
+            StaleEpoch: `epoch` is not higher than another owner's.
+        """
+        with _translated(f"claiming {model}"):
+            self._deployer.claim(Claim(model=model, epoch=epoch, owner=owner))
+
+    def epoch(self, model: str) -> int:
+        """The epoch of a model's owner; 0 where it never had one."""
+        with _translated(f"asking who owns {model}"):
+            return self._deployer.epoch(model)
+
+    def deploy(
+        self, spec: ReplicaSpec, *, replicas: int, resources: Resources, epoch: int, owner: str
+    ) -> str:
         """Asks for `replicas` of a version and returns its application's name without waiting.
 
-        Calling again with another number scales the version; with the same one nothing happens.
-        """
-        from ray import serve
+        Calling again with another number scales the version; with the same one nothing happens,
+        under whatever epoch. Replicas that run are replaced where the spec or the resources differ.
 
+        Raises:
+            StaleEpoch: another owner has taken the model over.
+            DeploymentFailed: Serve does not take such a deployment.
+        """
         name = application_name(spec.model, spec.version)
-        target = serve.RunTarget(
-            target=_deployment(spec, replicas, resources).bind(spec), name=name, route_prefix=None
-        )
-        serve.run_many(
-            [target], wait_for_ingress_deployment_creation=False,
-            wait_for_applications_running=False,
-        )  # fmt: skip
+        claim = Claim(model=spec.model, epoch=epoch, owner=owner)
+        with _translated(f"deploying {name}"):
+            self._deployer.deploy(
+                claim, name, _options(spec, replicas, resources), pickle.dumps(spec)
+            )
         return name
 
     def wait_ready(self, model: str, version: int, *, timeout_s: float) -> float:
@@ -185,17 +211,16 @@ class RayCluster:
         listed = (_application(name, overview) for name, overview in applications.items())
         return tuple(a for a in listed if a is not None)
 
-    def delete(self, model: str, version: int, *, timeout_s: float) -> None:
+    def delete(self, model: str, version: int, *, timeout_s: float, epoch: int, owner: str) -> None:
         """Takes a version down and waits until its replicas have drained. Absent is fine.
 
         Raises:
+            StaleEpoch: another owner has taken the model over.
             DeploymentFailed: it is still there after `timeout_s`.
         """
-        from ray import serve
-
         name = application_name(model, version)
         with _translated(f"deleting {name}"):
-            serve.delete(name, _blocking=False)
+            self._deployer.delete(Claim(model=model, epoch=epoch, owner=owner), name)
         give_up_s = self._clock() + timeout_s
         while self.application(model, version) is not None:
             if self._clock() > give_up_s:
@@ -206,28 +231,28 @@ class RayCluster:
             time.sleep(_POLL_S)
 
 
-def _deployment(spec: ReplicaSpec, replicas: int, resources: Resources) -> Any:
-    from ray import serve
-
-    from serving.engine.replica import Replica
-
-    return serve.deployment(Replica).options(
-        name=_DEPLOYMENT,
-        num_replicas=replicas,
-        ray_actor_options={
+def _options(spec: ReplicaSpec, replicas: int, resources: Resources) -> dict[str, Any]:
+    """Of the deployment; see `DeployerActor.deploy`."""
+    return {
+        "name": _DEPLOYMENT,
+        "version": content_digest(dataclasses.asdict(spec)),
+        "num_replicas": replicas,
+        "ray_actor_options": {
             "num_cpus": resources.num_cpus,
             "num_gpus": resources.num_gpus,
             "runtime_env": worker_env(),
         },
-        max_ongoing_requests=1_000_000,  # Serve carries no requests; nothing may wait for a slot
-        graceful_shutdown_timeout_s=spec.shutdown_timeout_s,
-        graceful_shutdown_wait_loop_s=0.1,
-        health_check_period_s=2.0,
-        health_check_timeout_s=10.0,
-        max_surge_percent=100,  # new replicas before old ones go, or capacity has a hole
+        # Serve carries no requests; nothing may wait for a slot.
+        "max_ongoing_requests": 1_000_000,
+        "graceful_shutdown_timeout_s": spec.shutdown_timeout_s,
+        "graceful_shutdown_wait_loop_s": 0.1,
+        "health_check_period_s": 2.0,
+        "health_check_timeout_s": 10.0,
+        # New replicas before old ones go, or capacity has a hole.
+        "max_surge_percent": 100,
         # Loading takes tens of seconds, and what fails twice on different nodes fails always.
-        max_constructor_retry_count=2,
-    )
+        "max_constructor_retry_count": 2,
+    }
 
 
 def _application(name: str, overview: Any) -> Application | None:

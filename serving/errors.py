@@ -3,6 +3,7 @@
 ServingError
 ├── EdgeError           Envoy refused a configuration, did not start or did not take a change
 ├── DeploymentFailed    a version did not become ready, with the replica's own reason
+├── StaleEpoch          another owner has taken the model over; nothing was changed
 └── PortTaken           a port that liftlock must own is in use
 """
 
@@ -17,6 +18,10 @@ class EdgeError(ServingError):
 
 class DeploymentFailed(ServingError):
     """A version did not become ready."""
+
+
+class StaleEpoch(ServingError):
+    """Another owner has taken the model over, and the one who asked may not change it any more."""
 
 
 class PortTaken(ServingError):

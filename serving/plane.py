@@ -2,6 +2,10 @@
 
 A seam: `serving.ray_plane` is the real one (Ray Serve, Envoy); tests have a fake that passes the
 same contract.
+
+A plane is opened by one owner under one epoch (`serving.fence`). Once another has opened it under a
+higher one, everything that changes something (`start`, `set_weights`, `retire`) is refused with
+StaleEpoch and changes nothing, however long ago it was decided. Looking and asking stay allowed.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ class Counts:
 
 
 class Plane(Protocol):
-    """The serving plane of one model, as a switch needs it."""
+    """The serving plane of one model, in the hand of one owner."""
 
     def running(self) -> tuple[int, ...]:
         """Versions that are deployed, ready or not."""
@@ -44,7 +48,11 @@ class Plane(Protocol):
 
     def start(self, version: ModelVersion, replicas: int) -> None:
         """Asks for a version's replicas; returns at once. A running one is scaled, a broken one
-        replaced."""
+        replaced; what runs as asked for is left alone.
+
+        Raises:
+            StaleEpoch: another owner has taken over.
+        """
         ...
 
     def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
@@ -64,7 +72,13 @@ class Plane(Protocol):
         ...
 
     def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
-        """Changes the traffic shares and returns when the edge has taken them."""
+        """Changes the traffic shares and returns when the edge has taken them; none takes the
+        model off the edge.
+
+        Raises:
+            StaleEpoch: another owner has taken over.
+            ServingError: the edge has not taken them in time.
+        """
         ...
 
     def counts(self, version: int) -> Counts | None:
@@ -76,5 +90,10 @@ class Plane(Protocol):
         ...
 
     def retire(self, version: int, timeout_s: float) -> None:
-        """Drains and stops a version; does nothing where it is not deployed."""
+        """Drains and stops a version; does nothing where it is not deployed.
+
+        Raises:
+            StaleEpoch: another owner has taken over.
+            ServingError: it still drains after `timeout_s`.
+        """
         ...

@@ -7,7 +7,6 @@ traffic, Envoy's admin interface says what really is. Asking goes by HTTP like a
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import httpx
 
 from registry.cache import path_for
 from registry.engine_settings import EngineSettings
-from registry.model import ModelVersion, content_digest
+from registry.model import ModelVersion
 from serving.cluster import RayCluster, Resources
 from serving.discovery import traffic
 from serving.edge import control
@@ -47,6 +46,10 @@ class PlaneSettings:
     """Verified checkpoint directories by digest; replicas read their weights there."""
     engine: EngineSettings
     resources: Resources
+    epoch: int
+    """To act under; higher than that of every owner of the model before."""
+    owner: str
+    """Who acts, for those who are refused because of it; unlike every other owner."""
     limits: Limits = field(default_factory=Limits)
     drain_timeout_s: float = 60.0
     engine_factory: str | None = None
@@ -59,8 +62,10 @@ class RayPlane:
     def __init__(self, settings: PlaneSettings, cluster: RayCluster) -> None:
         self._settings = settings
         self._cluster = cluster
-        # One plane is one owner: whoever steered this model before is refused from now on.
-        self._epoch = control.claim_model(settings.home, settings.model)
+        # One plane is one owner: whoever acted on this model before is refused from now on.
+        model, epoch, owner = settings.model, settings.epoch, settings.owner
+        cluster.claim(model, epoch=epoch, owner=owner)
+        control.claim_model(settings.home, model, epoch=epoch, owner=owner)
 
     def running(self) -> tuple[int, ...]:
         """See `Plane.running`."""
@@ -75,17 +80,16 @@ class RayPlane:
 
     def start(self, version: ModelVersion, replicas: int) -> None:
         """See `Plane.start`."""
+        settings = self._settings
         known = self._cluster.application(version.model, version.version)
-        wanted = self._asked_for(version, replicas)
-        asked = self._asked_file(version.version)
         if known is not None and known.status in BROKEN:
-            self.retire(version.version, self._settings.drain_timeout_s)
-        elif known is not None and asked.is_file() and asked.read_text() == wanted:
-            return  # Serve would replace healthy replicas even for the very same request
-        asked.parent.mkdir(parents=True, exist_ok=True)
-        asked.write_text(wanted)
+            self.retire(version.version, settings.drain_timeout_s)
         self._cluster.deploy(
-            self._spec(version), replicas=replicas, resources=self._settings.resources
+            self._spec(version),
+            replicas=replicas,
+            resources=settings.resources,
+            epoch=settings.epoch,
+            owner=settings.owner,
         )
 
     def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
@@ -111,11 +115,11 @@ class RayPlane:
         """See `Plane.set_weights`."""
         home, model = self._settings.home, self._settings.model
         if not weights:
-            control.remove_model_traffic(home, model, epoch=self._epoch)
+            control.remove_model_traffic(home, model, epoch=self._settings.epoch)
             return
         shares = tuple(traffic.Weight(version=v, percent=w) for v, w in weights.items())
         wanted = traffic.ModelTraffic(model=model, weights=shares)
-        plan = control.set_model_traffic(home, wanted, epoch=self._epoch)
+        plan = control.set_model_traffic(home, wanted, epoch=self._settings.epoch)
         mine = traffic.TrafficPlan(epoch=plan.epoch, models=(wanted,))
         asyncio.run(control.wait_applied(home, mine, timeout_s=timeout_s))
 
@@ -134,19 +138,13 @@ class RayPlane:
 
     def retire(self, version: int, timeout_s: float) -> None:
         """See `Plane.retire`."""
-        if version in self.running():
-            self._cluster.delete(
-                self._settings.model, version, timeout_s=timeout_s + DELETE_SLACK_S
-            )
-
-    def _asked_file(self, version: int) -> Path:
-        return self._settings.home / "run" / f"{self._settings.model}-v{version}.asked"
-
-    def _asked_for(self, version: ModelVersion, replicas: int) -> str:
-        """Everything that shapes a deployment, to tell the same request from another."""
-        spec = dataclasses.asdict(self._spec(version))
-        resources = dataclasses.asdict(self._settings.resources)
-        return content_digest({"spec": spec, "replicas": replicas, "resources": resources})
+        self._cluster.delete(
+            self._settings.model,
+            version,
+            timeout_s=timeout_s + DELETE_SLACK_S,
+            epoch=self._settings.epoch,
+            owner=self._settings.owner,
+        )
 
     def _spec(self, version: ModelVersion) -> ReplicaSpec:
         settings = self._settings

@@ -6,12 +6,17 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from jobs.settings import Settings
 from jobs.stack import Stack
 from registry.store import Record
 from tests.fakes.record import memory_record
+
+# What is tested is what comes out, never how long a busy machine takes for it.
+hypothesis.settings.register_profile("liftlock", deadline=None)
+hypothesis.settings.load_profile("liftlock")
 
 
 def free_port() -> int:
@@ -22,10 +27,15 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def mlflow_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mlflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where that server keeps its files."""
+    return tmp_path_factory.mktemp("mlflow-home")
+
+
+@pytest.fixture(scope="session")
+def mlflow_uri(mlflow_home: Path) -> Iterator[str]:
     """A real tracking server on sqlite, one for the session."""
-    home = tmp_path_factory.mktemp("mlflow-home")
-    stack = Stack(settings=Settings(home=home, mlflow_port=free_port()), note=lambda _: None)
+    stack = Stack(settings=Settings(home=mlflow_home, mlflow_port=free_port()), note=lambda _: None)
     try:
         yield stack.tracking_uri()
     finally:

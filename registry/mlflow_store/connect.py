@@ -1,22 +1,25 @@
-"""Opens the record on a tracking server, and translates MLflow's errors at this one boundary."""
+"""Opens the record on a tracking server."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-from collections.abc import Iterator
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from registry.errors import NotFound, RecordConflict, RecordUnavailable, RegistryError
+from registry.errors import RecordConflict, RecordDenied
+from registry.mlflow_store.translating import translated
 from registry.store import Record
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-# Seven retries with long back-off are MLflow's default: a wrong address would take minutes to say.
+# MLflow's client repeats a failed request seven times, with long pauses, also one that starts a
+# run: where only the answer was lost there are two runs then. So it asks once; what may be repeated
+# and who is patient is known to registry.journal.
 CLIENT_ENV = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
@@ -25,13 +28,23 @@ CLIENT_ENV = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
+WORDS = ("databricks", "databricks-uc", "uc")
+"""Addresses that are no URI: the client finds the workspace itself."""
 
-def connect(tracking_uri: str) -> Record:
+
+def connect(tracking_uri: str, *, check: bool = True) -> Record:
     """Opens the record behind a tracking URI, such as `http://127.0.0.1:5000`.
+
+    Args:
+        check: asks the server something first, so that a wrong address is said at once; without
+            it a record can be opened whose server is away.
 
     Raises:
         RecordUnavailable: the server does not answer.
+        RecordDenied: it lets nothing through, or is not MLflow, or the URI is none.
     """
+    _check_address(tracking_uri)
     for key, value in CLIENT_ENV.items():
         os.environ.setdefault(key, value)
     from mlflow import MlflowClient
@@ -44,7 +57,8 @@ def connect(tracking_uri: str) -> Record:
 
     with translated(f"reading experiments at {tracking_uri}"):
         client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
-        client.search_experiments(max_results=1)
+        if check:
+            client.search_experiments(max_results=1)
     evidence = MlflowEvidence(client, tracking_uri)
     return Record(
         versions=MlflowVersions(client, tracking_uri),
@@ -54,38 +68,17 @@ def connect(tracking_uri: str) -> Record:
     )
 
 
-@contextlib.contextmanager
-def translated(action: str) -> Iterator[None]:
-    """Turns MLflow's and the connection's errors into ours; the cause stays attached."""
-    import requests
-    from mlflow.exceptions import MlflowException
-
+def _check_address(tracking_uri: str) -> None:
     try:
-        yield
-    except MlflowException as exc:
-        raise _error_for(exc, action) from exc
-    except ImportError as exc:
-        raise RecordUnavailable(
-            f"{action} needs the Python package {exc.name}, which is not installed; install it "
-            "beside liftlock (object stores bring their own clients)"
-        ) from exc
-    except (requests.RequestException, OSError) as exc:
-        raise RecordUnavailable(
-            f"MLflow failed while {action}: {exc}; check that the tracking server runs and retry"
-        ) from exc
-
-
-def _error_for(exc: Exception, action: str) -> RegistryError:
-    code = getattr(exc, "error_code", "")
-    detail = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
-    if code in ("RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"):
-        return NotFound(f"not found while {action}: {detail}")
-    if code in ("RESOURCE_ALREADY_EXISTS", "INVALID_PARAMETER_VALUE"):
-        return RecordConflict(f"MLflow refused {action}: {detail}")
-    return RecordUnavailable(
-        f"MLflow failed while {action} ({code or 'no code'}): {detail}; check the tracking server "
-        "and its log, then run the same command again"
-    )
+        parts = urlsplit(tracking_uri)
+        whole = bool(parts.hostname) if parts.scheme in ("http", "https") else True
+    except ValueError:
+        whole = False
+    if not whole or not (SCHEME.match(tracking_uri) or tracking_uri in WORDS):
+        raise RecordDenied(
+            f"{tracking_uri!r} is no address of an MLflow server; give one such as "
+            "http://mlflow.example:5000 (MLFLOW_TRACKING_URI)"
+        )
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:

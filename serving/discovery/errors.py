@@ -3,8 +3,9 @@
 ServingError
 └── DiscoveryError
     ├── SourceFailed         a source could not list; the last good listing stays in use
-    ├── TrafficPlanInvalid   a traffic plan cannot be read or does not add up; nothing was applied
-    └── StaleEpoch           a traffic plan of an older owner was refused
+    └── TrafficPlanInvalid   a traffic plan cannot be read or does not add up; nothing was applied
+
+A plan of an older owner is refused with `serving.errors.StaleEpoch`.
 """
 
 from serving import errors
@@ -20,7 +21,3 @@ class SourceFailed(DiscoveryError):
 
 class TrafficPlanInvalid(DiscoveryError):
     """A traffic plan cannot be read, or its weights do not add up."""
-
-
-class StaleEpoch(DiscoveryError):
-    """A traffic plan comes from an owner that has been replaced by a newer one."""

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+
+from serving import errors
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
     """Replace `path` by `data` with a rename inside its directory, which must exist.
 
     `durable` waits until the disk has it; leave it out for what is rebuilt after a crash.
-    The rename is also what Envoy watches for.
+    The rename is also what Envoy watches for. Raises EdgeError where it cannot be written, such as
+    on a full disk; the old bytes are then still there, and nothing else is.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with temporary.open("wb") as handle:
+    try:
+        _write(temporary, data, durable=durable)
+        os.replace(temporary, path)
+        if durable:
+            _sync_directory(path.parent)
+    except OSError as exc:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise errors.EdgeError(
+            f"{path} could not be written ({exc.strerror}), so the edge goes on as it was; make "
+            "room there or mend its permissions, then run the same command again"
+        ) from exc
+
+
+def _write(path: Path, data: bytes, *, durable: bool) -> None:
+    with path.open("wb") as handle:
         handle.write(data)
         if durable:
             handle.flush()
             os.fsync(handle.fileno())
-    os.replace(temporary, path)
-    if durable:
-        _sync_directory(path.parent)
 
 
 def _sync_directory(path: Path) -> None:

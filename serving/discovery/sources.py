@@ -10,8 +10,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
+from registry import strict_yaml
 from serving import endpoint
 from serving.discovery import errors, observation
 
@@ -50,8 +49,8 @@ class StaticFileSource:
     def _read(self) -> observation.Listing:
         try:
             changed_ns = self._path.stat().st_mtime_ns
-            data = yaml.safe_load(self._path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+            data = strict_yaml.parse(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as exc:
             raise errors.SourceFailed(f"cannot read endpoints from {self._path}: {exc}") from exc
         return parse_listing(data, origin=str(self._path), default_generation=changed_ns)
 

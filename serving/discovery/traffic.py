@@ -1,9 +1,9 @@
-"""Which share of a model's requests each of its versions gets: one file, one owner at a time.
+"""Which share of a model's requests each of its versions gets: one file, one owner per model.
 
-The one idea is the epoch. Whoever steers traffic (a rollout, a rollback) owns an epoch, and a
-plan with an older epoch is refused, so that a rollout that was paused, replaced and woken up
-again cannot undo what its successor did. The same owner may change its own plan as often as it
-likes (1, 10, 50, 100 percent) under one epoch.
+Whoever steers a model's traffic (a rollout, a rollback) does so under an epoch, and older epochs
+are refused (`serving.fence`), so that a rollout that was paused, replaced and woken up again cannot
+undo what its successor did. The same owner may change its own shares as often as it likes (1, 10,
+50, 100 percent) under one epoch. Who owns a model stays in the plan also while it has no traffic.
 
 A version listed with 0 percent is a standby: it answers only when no version with weight has a
 ready endpoint. A version that is not listed never answers.
@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from serving import fence
 from serving.discovery import errors, files
+from serving.errors import StaleEpoch
 
 WHOLE_PERCENT = 100
 FORMAT = "liftlock/traffic/v1"
@@ -46,8 +48,6 @@ class ModelTraffic:
 
     model: str
     weights: tuple[Weight, ...]
-    epoch: int = 0
-    """Of the owner that last steered or claimed this model; see `steer` and `claim`."""
 
     def __post_init__(self) -> None:
         if not self.model or not self.model.isascii() or not self.model.isprintable():
@@ -68,29 +68,43 @@ class TrafficPlan:
     """The shares of every model behind the edge. The first model is the default one."""
 
     epoch: int
+    """The highest that anybody has steered or claimed a model under."""
     models: tuple[ModelTraffic, ...] = ()
+    claims: tuple[fence.Claim, ...] = ()
+    """Who owns each model, those without shares included."""
 
     def __post_init__(self) -> None:
         if self.epoch < 0:
             raise ValueError(f"epoch must be at least 0, found {self.epoch}")
-        twice = [m for m, n in Counter(t.model for t in self.models).items() if n > 1]
-        if twice:
-            raise ValueError(f"models {twice} are listed more than once")
+        for listed in ((t.model for t in self.models), (c.model for c in self.claims)):
+            twice = [m for m, n in Counter(listed).items() if n > 1]
+            if twice:
+                raise ValueError(f"models {twice} are listed more than once")
 
     def model(self, name: str) -> ModelTraffic | None:
         """The shares of one model, or None when the plan does not name it."""
         return next((traffic for traffic in self.models if traffic.model == name), None)
 
-    def with_model(self, traffic: ModelTraffic, *, epoch: int) -> TrafficPlan:
-        """This plan with one model's shares replaced (or added last), under `epoch`."""
+    def claim(self, model: str) -> fence.Claim | None:
+        """Who owns one model, or None when nobody ever did."""
+        return next((claim for claim in self.claims if claim.model == model), None)
+
+    def with_model(self, traffic: ModelTraffic) -> TrafficPlan:
+        """This plan with one model's shares replaced (or added last)."""
         known = self.model(traffic.model) is not None
         replaced = tuple(traffic if m.model == traffic.model else m for m in self.models)
-        return TrafficPlan(epoch=epoch, models=replaced if known else (*self.models, traffic))
+        return dataclasses.replace(self, models=replaced if known else (*self.models, traffic))
 
-    def without_model(self, model: str, *, epoch: int) -> TrafficPlan:
-        """This plan with one model taken out, under `epoch`; its requests are answered 404."""
+    def without_model(self, model: str) -> TrafficPlan:
+        """This plan with one model's shares taken out; its requests are answered 404."""
         left = tuple(traffic for traffic in self.models if traffic.model != model)
-        return TrafficPlan(epoch=epoch, models=left)
+        return dataclasses.replace(self, models=left)
+
+    def with_claim(self, claim: fence.Claim) -> TrafficPlan:
+        """This plan with one model's owner replaced (or added last)."""
+        others = tuple(c for c in self.claims if c.model != claim.model)
+        epoch = max(self.epoch, claim.epoch)
+        return dataclasses.replace(self, epoch=epoch, claims=(*others, claim))
 
 
 def whole(model: str, version: int) -> ModelTraffic:
@@ -99,26 +113,30 @@ def whole(model: str, version: int) -> ModelTraffic:
 
 
 def apply(current: TrafficPlan | None, new: TrafficPlan) -> TrafficPlan:
-    """The plan in force after `new` was offered; raises StaleEpoch when its owner is outdated."""
-    if current is not None and new.epoch < current.epoch:
-        raise errors.StaleEpoch(
+    """The plan in force after `new` was offered; raises StaleEpoch where it would bring a former
+    owner back."""
+    if current is None:
+        return new
+    if new.epoch < current.epoch:
+        raise StaleEpoch(
             f"refused a traffic plan of epoch {new.epoch}: epoch {current.epoch} is in force. "
             f"Another rollout took over since; start again from the current state"
         )
+    for claim in current.claims:
+        offered = new.claim(claim.model)
+        if offered is None or offered.epoch < claim.epoch:
+            raise fence.refusal(claim, offered.epoch if offered else 0, "take a traffic plan")
     return new
 
 
-def claim(current: TrafficPlan | None, model: str) -> tuple[int, TrafficPlan]:
-    """A new owner's epoch for one model, and the plan that says so; other models keep theirs.
+def claim(current: TrafficPlan | None, offered: fence.Claim) -> TrafficPlan:
+    """The plan that says who owns a model from now on; shares and other models stay.
 
-    From then on whoever steered the model before is refused.
+    Raises StaleEpoch when another owner is in force.
     """
     plan = current or TrafficPlan(epoch=0)
-    mine = plan.model(model)
-    epoch = max(plan.epoch, mine.epoch if mine is not None else 0) + 1
-    if mine is None:
-        return epoch, dataclasses.replace(plan, epoch=epoch)
-    return epoch, plan.with_model(dataclasses.replace(mine, epoch=epoch), epoch=epoch)
+    known = plan.claim(offered.model)
+    return plan.with_claim(fence.admit(known, offered, f"steer the traffic of {offered.model}"))
 
 
 def steer(
@@ -129,29 +147,28 @@ def steer(
     Raises StaleEpoch when another owner has claimed the model since.
     """
     plan = current or TrafficPlan(epoch=0)
-    mine = plan.model(model)
-    if mine is not None and epoch < mine.epoch:
-        raise errors.StaleEpoch(
-            f"refused to change the traffic of {model} under epoch {epoch}: epoch {mine.epoch} has "
-            "taken over since; see `liftlock status` and start again from the current state"
-        )
-    newest = max(plan.epoch, epoch)
-    if traffic is None:
-        return plan.without_model(model, epoch=newest)
-    return plan.with_model(dataclasses.replace(traffic, epoch=epoch), epoch=newest)
+    known = plan.claim(model)
+    if known is not None and epoch < known.epoch:
+        raise fence.refusal(known, epoch, f"change the traffic of {model}")
+    if known is None or epoch > known.epoch:  # steered without a claim
+        plan = plan.with_claim(fence.Claim(model=model, epoch=epoch, owner=""))
+    return plan.without_model(model) if traffic is None else plan.with_model(traffic)
 
 
 def to_json(plan: TrafficPlan) -> dict[str, Any]:
     """The plan as it lies in its file."""
+    epochs = {claim.model: claim.epoch for claim in plan.claims}
     models = [
         {
             "model": traffic.model,
-            "epoch": traffic.epoch,
+            # Said twice: a process of an older release, woken up late, looks for it here.
+            "epoch": epochs.get(traffic.model, 0),
             "weights": [{"version": w.version, "percent": w.percent} for w in traffic.weights],
         }
         for traffic in plan.models
     ]
-    return {"format": FORMAT, "epoch": plan.epoch, "models": models}
+    claims = [dataclasses.asdict(claim) for claim in plan.claims]
+    return {"format": FORMAT, "epoch": plan.epoch, "models": models, "claims": claims}
 
 
 def from_json(data: object) -> TrafficPlan:
@@ -165,21 +182,35 @@ def from_json(data: object) -> TrafficPlan:
 def _parse(data: object) -> TrafficPlan:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"expected an object with format {FORMAT!r}, found {str(data)[:80]!r}")
-    models = tuple(
-        ModelTraffic(
-            model=_text(item["model"], "model"),
-            epoch=_whole_number(item.get("epoch", 0), "epoch"),
-            weights=tuple(
-                Weight(
-                    version=_whole_number(weight["version"], "version"),
-                    percent=_whole_number(weight["percent"], "percent"),
-                )
-                for weight in item["weights"]
-            ),
-        )
-        for item in data["models"]
+    return TrafficPlan(
+        epoch=_whole_number(data["epoch"], "epoch"),
+        models=tuple(_model(item) for item in data["models"]),
+        claims=tuple(_claim(item) for item in _claims(data)),
     )
-    return TrafficPlan(epoch=_whole_number(data["epoch"], "epoch"), models=models)
+
+
+def _model(item: Any) -> ModelTraffic:
+    weights = tuple(
+        Weight(
+            version=_whole_number(weight["version"], "version"),
+            percent=_whole_number(weight["percent"], "percent"),
+        )
+        for weight in item["weights"]
+    )
+    return ModelTraffic(model=_text(item["model"], "model"), weights=weights)
+
+
+def _claims(data: Any) -> list[Any]:
+    """The claims of a plan. Older files have each model's epoch beside its shares, and no owner."""
+    return data["claims"] if "claims" in data else [m for m in data["models"] if m.get("epoch")]
+
+
+def _claim(item: Any) -> fence.Claim:
+    return fence.Claim(
+        model=_text(item["model"], "model"),
+        epoch=_whole_number(item["epoch"], "epoch"),
+        owner=_text(item.get("owner", ""), "owner"),
+    )
 
 
 def _text(value: object, name: str) -> str:

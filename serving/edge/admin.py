@@ -17,6 +17,7 @@ from serving import errors
 from serving.discovery import snapshot as discovery
 
 _OK = 200
+_COMPLETED, _FAULTS = "upstream_rq_completed", "upstream_rq_5xx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,15 @@ class AdminClient:
         )
         return _cluster_stats(data, prefix=f"cluster.{cluster}.")
 
+    async def totals(self) -> dict[str, tuple[int, int]]:
+        """Requests and server faults of every version's cluster since Envoy started, by name."""
+        pattern = rf"^cluster\..+@v\d+\.({_COMPLETED}|{_FAULTS})$"
+        data = await self._json("/stats", {"format": "json", "filter": pattern})
+        found = {name.removeprefix("cluster."): value for name, value in _scalars(data).items()}
+        ends = (f".{_COMPLETED}", f".{_FAULTS}")
+        names = {name.removesuffix(end) for end in ends for name in found if name.endswith(end)}
+        return {n: (found.get(f"{n}{ends[0]}", 0), found.get(f"{n}{ends[1]}", 0)) for n in names}
+
     async def active_requests(self) -> int:
         """Callers' requests in flight at the edge."""
         name = "http.edge.downstream_rq_active"
@@ -172,10 +182,10 @@ def _scalars(data: dict[str, Any]) -> dict[str, int]:
 def _cluster_stats(data: dict[str, Any], *, prefix: str) -> ClusterStats:
     values = {name.removeprefix(prefix): value for name, value in _scalars(data).items()}
     return ClusterStats(
-        completed=values.get("upstream_rq_completed", 0),
+        completed=values.get(_COMPLETED, 0),
         ok=values.get("upstream_rq_2xx", 0),
         client_errors=values.get("upstream_rq_4xx", 0),
-        server_errors=values.get("upstream_rq_5xx", 0),
+        server_errors=values.get(_FAULTS, 0),
         retries=values.get("upstream_rq_retry", 0),
         timeouts=values.get("upstream_rq_timeout", 0),
         active=values.get("upstream_rq_active", 0),

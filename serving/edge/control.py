@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from serving import errors
+from serving import errors, fence
 from serving.discovery import snapshot as discovery
 from serving.discovery import traffic
 from serving.edge import admin
@@ -22,20 +22,23 @@ _POLL_S = 0.1
 _STALE_S = 10.0
 
 
-def set_traffic(home: Path, plan: traffic.TrafficPlan) -> None:
-    """Publish a plan for all models; raises StaleEpoch when a newer owner has published."""
+def claim_model(home: Path, model: str, *, epoch: int, owner: str) -> None:
+    """Become the owner of one model's traffic; whoever steered it before is refused from now on.
+
+    An owner may claim again under its own epoch. Raises StaleEpoch, naming the owner and the epoch
+    in force, when `epoch` is not higher than another owner's.
+    """
     edge = edge_home.EdgeHome.of(home)
+    offered = fence.Claim(model=model, epoch=epoch, owner=owner)
     with edge_home.exclusive(edge.traffic_lock):
-        traffic.store(edge.traffic, traffic.apply(traffic.load(edge.traffic), plan))
+        traffic.store(edge.traffic, traffic.claim(traffic.load(edge.traffic), offered))
 
 
-def claim_model(home: Path, model: str) -> int:
-    """Become the owner of one model's traffic; returns the epoch to steer it under."""
-    edge = edge_home.EdgeHome.of(home)
-    with edge_home.exclusive(edge.traffic_lock):
-        epoch, plan = traffic.claim(traffic.load(edge.traffic), model)
-        traffic.store(edge.traffic, plan)
-    return epoch
+def model_epoch(home: Path, model: str) -> int:
+    """The epoch of a model's owner; 0 where it never had one."""
+    plan = current_traffic(home)
+    known = plan.claim(model) if plan is not None else None
+    return known.epoch if known is not None else 0
 
 
 def set_model_traffic(
@@ -74,7 +77,7 @@ def current_traffic(home: Path) -> traffic.TrafficPlan | None:
 def current_status(home: Path) -> edge_status.EdgeStatus | None:
     """What the edge says of itself; None when it does not run or has stopped saying it."""
     found = edge_status.read(edge_home.EdgeHome.of(home))
-    return found if found is not None and time.time() - found.time_s < _STALE_S else None
+    return found if found is not None and edge_status.age_s(found) < _STALE_S else None
 
 
 async def wait_applied(

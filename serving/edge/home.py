@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from serving import errors
 from serving.edge import bootstrap
+
+LOCK_TIMEOUT_S = 20.0
+"""Longest wait for a lock; its bodies take milliseconds."""
+_LOCK_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,11 @@ class EdgeHome:
     def status(self) -> Path:
         """What the edge says of itself; written by the edge, read by everybody."""
         return self.root / "status.json"
+
+    @property
+    def counts(self) -> Path:
+        """What the edge counted in the last hour; written by the edge, read by everybody."""
+        return self.root / "counts.json"
 
     @property
     def lock(self) -> Path:
@@ -83,25 +94,54 @@ def sole_instance(home: EdgeHome) -> Iterator[None]:
     The kernel gives the lock back when its holder dies, so a crash leaves nothing to clean up.
     """
     with home.lock.open("a+", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            handle.seek(0)
-            holder = handle.read().strip() or "unknown"
+        if not _taken(handle):
+            holder = _signature(handle)
             raise errors.EdgeError(
                 f"an edge is already running for {home.root} (process {holder}). "
                 f"Use that one, stop it with `kill {holder}`, or choose another home"
-            ) from exc
-        handle.truncate(0)
-        handle.write(f"{os.getpid()}\n")
-        handle.flush()
+            )
+        _sign(handle)
         yield
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file while the body runs, waiting for whoever holds it; bodies are short."""
+def exclusive(path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold a lock file while the body runs, waiting for whoever holds it.
+
+    Bodies are short, so a holder that keeps it is stuck (stopped, say) and must be ended, which
+    gives the lock back; raises EdgeError naming that process.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    give_up_s = time.monotonic() + timeout_s
+    with path.open("a+", encoding="utf-8") as handle:
+        while not _taken(handle):
+            if time.monotonic() > give_up_s:
+                holder = _signature(handle)
+                raise errors.EdgeError(
+                    f"waited {timeout_s:g} s for {path}, which process {holder} holds. It is "
+                    f"stopped or hangs: end it with `kill -9 {holder}` and run this again"
+                )
+            time.sleep(_LOCK_POLL_S)
+        _sign(handle)
         yield
+
+
+def _taken(handle: TextIO) -> bool:
+    """Whether the lock is ours now."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sign(handle: TextIO) -> None:
+    """Leave our process id for those who find the lock taken."""
+    handle.truncate(0)
+    handle.write(f"{os.getpid()}\n")
+    handle.flush()
+
+
+def _signature(handle: TextIO) -> str:
+    handle.seek(0)
+    return handle.read().strip() or "unknown"

@@ -1,9 +1,10 @@
 """The edge that runs for long: a source and a traffic plan in, an Envoy that serves by them.
 
-Three tasks, each the owner of its own state: one keeps Envoy running, one asks the source (and
-acknowledges to it what Envoy really shows), one brings Envoy in line and writes the status. A
-fault in one is reported in the status and does not end the others: with the source away, the
-plan unreadable or this service dead, Envoy goes on from what it has.
+Four tasks, each the owner of its own state: one keeps Envoy running, one asks the source (and
+acknowledges to it what Envoy really shows), one brings Envoy in line and writes the status, one
+keeps what was counted lately. A fault in one is reported in the status and does not end the
+others: with the source away, the plan unreadable or this service dead, Envoy goes on from what it
+has.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from serving import errors
+from registry import processes
+from serving import endpoint, errors
 from serving.discovery import observation, sources, traffic
 from serving.discovery import snapshot as discovery
-from serving.edge import admin, apply, config, process
+from serving.edge import admin, apply, config, history, process
 from serving.edge import home as edge_home
 from serving.edge import status as edge_status
 
@@ -36,6 +39,8 @@ class LoopSettings:
     """Between two statuses or acknowledgements when nothing changes."""
     linger_s: float = 300.0
     """How long a cluster outlives its last use; above the longest request, which it would end."""
+    sample_s: float = history.SAMPLE_S
+    """Between two readings of what was counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,7 @@ class EdgeService:
         self._home.create()
         with edge_home.sole_instance(self._home):
             self._publisher.initialize()
+            self._home.counts.unlink(missing_ok=True)  # its times may be of another boot
             keys = self._publisher.published_keys()
             self._last_live_s = dict.fromkeys(keys, time.monotonic())
             try:
@@ -101,6 +107,7 @@ class EdgeService:
                 group.create_task(self._envoy.supervise(), name="edge-envoy"),
                 group.create_task(self._watch_source(), name="edge-source"),
                 group.create_task(self._reconcile(), name="edge-reconcile"),
+                group.create_task(self._keep_counts(), name="edge-counts"),
             ]
             await self._stop.wait()
             for task in tasks:
@@ -163,6 +170,24 @@ class EdgeService:
             self._plan = traffic.apply(self._plan, offered)
         self._plan_mark = mark
 
+    async def _keep_counts(self) -> None:
+        known = history.History()
+        while True:
+            with self._reporting("counts"):
+                known = await self._counted(known)
+            await asyncio.sleep(self._loops.sample_s)
+
+    async def _counted(self, known: history.History) -> history.History:
+        url = self._envoy.admin_url
+        if url is None:
+            return known
+        async with admin.AdminClient(url) as client:
+            found = await client.totals()
+        totals = {n: history.Count(requests=r, faults=f) for n, (r, f) in found.items()}
+        known = history.extended(known, totals, time.monotonic())
+        history.store(self._home.counts, known)
+        return known
+
     async def _bring_in_line(self) -> None:
         listing, url = self._observation.listing, self._envoy.admin_url
         if listing is None or url is None:
@@ -217,22 +242,34 @@ class EdgeService:
             admin_url=self._envoy.admin_url,
             generation=applied.generation if applied is not None else None,
             plan_epoch=applied.snapshot.epoch if applied is not None else None,
-            versions=_versions(applied.snapshot) if applied is not None else (),
+            versions=_versions(applied.snapshot, self._observation.endpoints)
+            if applied is not None
+            else (),
             source_age_s=self._observation.age_s(time.monotonic()),
             refused=applied.snapshot.refused if applied is not None else (),
             last_error=self._last_error(),
             time_s=time.time(),
+            clock_s=time.monotonic(),
+            boot=processes.boot_id(),
         )
 
 
-def _versions(snapshot: discovery.Snapshot) -> tuple[edge_status.VersionStatus, ...]:
+def _versions(
+    snapshot: discovery.Snapshot, replicas: Iterable[endpoint.Endpoint]
+) -> tuple[edge_status.VersionStatus, ...]:
     weights = {share.key: share.weight for route in snapshot.routes for share in route.shares}
+    leaving = Counter(
+        discovery.ClusterKey(model=r.model, version=r.version)
+        for r in replicas
+        if r.state is endpoint.EndpointState.DRAINING
+    )
     return tuple(
         edge_status.VersionStatus(
             model=cluster.key.model,
             version=cluster.key.version,
             weight=weights.get(cluster.key, 0),
             endpoints=tuple(f"{a.host}:{a.port}" for a in cluster.addresses),
+            draining=leaving[cluster.key],
         )
         for cluster in snapshot.clusters
     )

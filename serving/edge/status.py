@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
+from registry import processes
 from serving import errors
 from serving.discovery import files
 from serving.edge import home as edge_home
@@ -20,6 +23,9 @@ class VersionStatus:
     version: int
     weight: int
     endpoints: tuple[str, ...]
+    draining: int | None = None
+    """Replicas that finish what they hold and get nothing new; None from an edge that does not
+    tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +55,24 @@ class EdgeStatus:
     """What is wrong now; None when all is well."""
     time_s: float
     """When this was written, in seconds since 1970."""
+    clock_s: float = 0.0
+    """The same on the machine's own clock, which counts from its boot and which nobody sets."""
+    boot: str = ""
+    """The boot that `clock_s` counts from; empty where the kernel does not tell."""
 
     def version(self, model: str, version: int) -> VersionStatus | None:
         """One version's status, or None when the edge does not know it."""
         return next((v for v in self.versions if v.model == model and v.version == version), None)
+
+
+def age_s(found: EdgeStatus) -> float:
+    """How long ago a status was written, in seconds; endless for one of an earlier boot.
+
+    A wall clock that was set back would make the status of a dead edge look new.
+    """
+    if found.boot != processes.boot_id():
+        return math.inf
+    return abs(time.monotonic() - found.clock_s if found.boot else time.time() - found.time_s)
 
 
 def write(home: edge_home.EdgeHome, status: EdgeStatus) -> None:

@@ -113,14 +113,11 @@ class Completions:
     def _requests(
         self, request_id: str, body: dict[str, Any]
     ) -> tuple[protocol.GenerateRequest, ...]:
-        prompts = [self._token_ids(prompt) for prompt in _prompts(body)]
+        given = _prompts(body)
         n = fields.integer(body, "n", default=1, low=1, high=self._state.limits.max_sequences)
-        if len(prompts) * n > self._state.limits.max_sequences:
-            raise invalid(
-                "prompt",
-                f"{len(prompts)} prompts times n={n} is over the limit of "
-                f"{self._state.limits.max_sequences} completions in one request",
-            )
+        self._check_number(len(given), n)
+        # Only now: a body of a quarter million prompts would hold the event loop for seconds.
+        prompts = [self._token_ids(prompt) for prompt in given]
         longest = self._engine.max_model_len_tokens
         max_tokens = fields.integer(
             body, "max_tokens", default=_DEFAULT_MAX_TOKENS, low=1, high=longest
@@ -149,6 +146,15 @@ class Completions:
             )
             for ids in prompts
         )
+
+    def _check_number(self, prompts: int, n: int) -> None:
+        most = self._state.limits.max_sequences
+        if prompts * n > most:
+            raise invalid(
+                "prompt",
+                f"{prompts} prompts times n={n} is over the limit of {most} completions in one "
+                "request",
+            )
 
     def _token_ids(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         if not isinstance(prompt, str):

@@ -1,7 +1,8 @@
 """Refusals and failures as HTTP: one exception, one JSON shape (OpenAI's), one place for both.
 
 `code` is what a program switches on, `param` names the field to change, the message says what was
-found and what to do. Nothing about the inside of the process is put into a message.
+found and what to do. Nothing about the inside of the process is put into a message, and of what the
+caller sent no more than fits a log line.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ _TYPES = {
     500: "server_error",
     503: "unavailable_error",
 }
+
+
+_MESSAGE_CHARS = 600
+_PARAM_CHARS = 100
 
 
 class ApiError(Exception):
@@ -42,13 +47,17 @@ class ApiError(Exception):
         return orjson.dumps(
             {
                 "error": {
-                    "message": self.message,
+                    "message": _cut(self.message, _MESSAGE_CHARS),
                     "type": _TYPES.get(self.status, "invalid_request_error"),
-                    "param": self.param,
+                    "param": None if self.param is None else _cut(self.param, _PARAM_CHARS),
                     "code": self.code,
                 }
             }
         )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def invalid(param: str | None, message: str, code: str = "invalid_value") -> ApiError:

@@ -27,6 +27,8 @@ Headers = tuple[tuple[str, str], ...]
 
 JSON_TYPE = "application/json"
 EVENT_STREAM_TYPE = "text/event-stream"
+_MOST_DIGITS = 18
+"""Of a content length; Python refuses to read numbers of thousands of digits."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -105,7 +107,7 @@ class Exchange:
             CallerLeft: the connection closed before its end.
         """
         declared = self.headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > limit_bytes:
+        if declared.isdecimal() and (len(declared) > _MOST_DIGITS or int(declared) > limit_bytes):
             raise _too_large(limit_bytes)
         chunks: list[bytes] = []
         size = 0

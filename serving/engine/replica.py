@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import logging
 import os
+import pickle
 
 from serving.directory import ReplicaDirectory
 from serving.engine import protocol
@@ -27,8 +28,9 @@ class Replica:
     `__del__` is Serve's documented shutdown hook; it calls it once, and may be a coroutine.
     """
 
-    async def __init__(self, spec: ReplicaSpec) -> None:  # type: ignore[misc]  # Serve awaits it
-        spec = _placed(spec)
+    async def __init__(self, pickled_spec: bytes) -> None:  # type: ignore[misc]  # Serve awaits it
+        # Pickled by who asks for the deployment: the deployer between may be of an older release.
+        spec = _placed(pickle.loads(pickled_spec))
         engine = _load_engine(spec)
         self._server = ReplicaServer(spec, engine, ReplicaDirectory(), _replica_id())
         try:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from registry import cache, checkpoint
 from registry.engine_settings import EngineSettings
 from registry.errors import CheckpointInvalid
+from registry.journal import patient
 from registry.manifest import Manifest
 from serving.engine.state import Identity, Limits
+
+_log = logging.getLogger(__name__)
+
+RECORD_PATIENCE_S = 60.0
+"""A replica that starts while MLflow is being restarted waits for it rather than fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +108,8 @@ def local_checkpoint(spec: ReplicaSpec) -> Path:
         )
     from registry.mlflow_store import connect
 
-    versions = connect(spec.tracking_uri).versions
+    record = connect(spec.tracking_uri, check=False)
+    versions = patient(record, patience_s=RECORD_PATIENCE_S, note=_log.warning).versions
     version = versions.get(spec.model, spec.version)
     if version.digest != spec.digest:
         raise CheckpointInvalid(

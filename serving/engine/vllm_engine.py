@@ -15,14 +15,17 @@ import os
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
+from registry import engine_memory
 from registry.engine_settings import EngineSettings
 from serving.engine import protocol
+from serving.errors import DeploymentFailed
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
     from vllm.outputs import CompletionOutput
     from vllm.v1.engine.async_llm import AsyncLLM
 
+_MESSAGE_CHARS = 500
 _FINISH = {"stop": protocol.FinishReason.STOP, "length": protocol.FinishReason.LENGTH}
 
 
@@ -160,7 +163,8 @@ def load(checkpoint_dir: str, settings: EngineSettings) -> VllmEngine:
     Must be called with an event loop running, whose thread the engine then belongs to.
 
     Raises:
-        RuntimeError: vLLM could not start; its own message is the cause.
+        DeploymentFailed: vLLM could not start; with its own message, and what to do where memory
+            ran out.
     """
     asyncio.get_running_loop()
     _prepare_environment()
@@ -168,8 +172,19 @@ def load(checkpoint_dir: str, settings: EngineSettings) -> VllmEngine:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     kwargs: dict[str, Any] = settings.engine_kwargs(checkpoint_dir)
-    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**kwargs))
+    try:
+        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**kwargs))
+    except (ValueError, RuntimeError, MemoryError, OSError, KeyError) as exc:
+        raise DeploymentFailed(why_not_started(exc, checkpoint_dir)) from exc
     return VllmEngine(llm, max_num_seqs=settings.max_num_seqs)
+
+
+def why_not_started(exc: Exception, checkpoint_dir: str) -> str:
+    """What a failed start means to whoever deploys."""
+    said = f"{type(exc).__name__}: {' '.join(str(exc).split())[:_MESSAGE_CHARS]}"
+    if engine_memory.says(said):
+        return engine_memory.told(said)
+    return f"the engine did not start on {checkpoint_dir}: {said}"
 
 
 def _prepare_environment() -> None:

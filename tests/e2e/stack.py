@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobs.settings import Settings
+from jobs.stack import Stack
 from serving.client import Client, ClientError
 from tests.conftest import free_port
 
@@ -38,6 +40,8 @@ class LiveStack:
     home: Path
     port: int = field(default_factory=free_port)
     mlflow_port: int = field(default_factory=free_port)
+    more: dict[str, str] = field(default_factory=dict)
+    """Further variables of the environment."""
 
     @property
     def url(self) -> str:
@@ -47,28 +51,39 @@ class LiveStack:
     def mlflow_url(self) -> str:
         return f"http://127.0.0.1:{self.mlflow_port}"
 
-    def run(self, *args: str, timeout_s: float = 1500) -> Ran:
+    def env(self) -> dict[str, str]:
+        """What a command of this stack finds in its environment."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("LIFTLOCK_", "MLFLOW_"))}
-        env |= {
+        return env | {
             "LIFTLOCK_HOME": str(self.home),
             "LIFTLOCK_PORT": str(self.port),
             "LIFTLOCK_MLFLOW_PORT": str(self.mlflow_port),
+            **self.more,
         }
+
+    def run(self, *args: str, timeout_s: float = 1500) -> Ran:
         done = subprocess.run(
             [sys.executable, "-m", "jobs", *args],
-            capture_output=True, text=True, env=env, cwd=ROOT, timeout=timeout_s, check=False,
+            capture_output=True, text=True, env=self.env(), cwd=ROOT, timeout=timeout_s,
+            check=False,
         )  # fmt: skip
         return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    def start_mlflow(self) -> None:
+        """As any command would that finds it not running."""
+        settings = Settings(home=self.home, mlflow_port=self.mlflow_port)
+        Stack(settings=settings, note=lambda _: None).tracking_uri()
 
     def promote(self, name: str, *more: str) -> Ran:
         return self.run("promote", str(CHECKPOINTS / name), "--model", "grammar", "--json", *more)
 
 
 class Asking:
-    """Asks the endpoint without pause on a thread, and keeps count of what came back."""
+    """Asks the endpoint on a thread, and keeps count of what came back."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, pause_s: float = 0.0) -> None:
         self._url = url
+        self._pause_s = pause_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._ask, daemon=True)
         self.answers: Counter[int] = Counter()
@@ -85,7 +100,7 @@ class Asking:
     def _ask(self) -> None:
         # No retries: what the client would hide is what must be seen here.
         with Client(self._url, retries=0, timeout_s=60) as client:
-            while not self._stop.is_set():
+            while not self._stop.wait(self._pause_s):
                 try:
                     self.answers[client.correct("The cats sleeps.").version] += 1
                 except ClientError as exc:

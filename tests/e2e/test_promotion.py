@@ -88,7 +88,7 @@ def test_fp8_checkpoint_is_right_on_the_held_out_suite_through_the_endpoint(
 def test_record_alone_tells_what_serves_and_why(promoted: Promoted) -> None:
     record = connect(promoted.stack.mlflow_url)
     version = record.versions.get("grammar", promoted.result["version"])
-    (entry,) = record.ledger.entries("grammar")
+    (entry,) = record.ledger.read("grammar").entries
     assert (entry.version, entry.digest) == (version.version, version.digest)
     assert version.tags[Tag.GATE_STATUS] == "pass"
     assert version.parent == 1
@@ -109,7 +109,8 @@ def test_status_history_and_plan_agree(promoted: Promoted) -> None:
     serving = {v["version"]: v["weight"] for v in status["edge"]["versions"] if v["weight"]}
     assert serving == {promoted.result["version"]: 100}
     history = promoted.stack.run("history", "grammar", "--json")
-    assert json.loads(history.out.splitlines()[0])["version"] == promoted.result["version"]
+    (entry,) = [i for i in map(json.loads, history.out.splitlines()) if i["kind"] == "promote"]
+    assert entry["version"] == promoted.result["version"]
     plan = promoted.stack.run(
         "promote", str(CHECKPOINTS / "tiny-gec-1"), "--model", "grammar", "--plan", "--json"
     ).json()
@@ -126,7 +127,7 @@ def test_same_promotion_again_reuses_everything(promoted: Promoted) -> None:
     assert reused["register"]
     assert reused["quantize"]
     assert reused["evaluate"]
-    assert len(connect(promoted.stack.mlflow_url).ledger.entries("grammar")) == 1
+    assert len(connect(promoted.stack.mlflow_url).ledger.read("grammar").entries) == 1
 
 
 def test_rollback_with_nothing_before_is_refused(promoted: Promoted) -> None:
@@ -163,7 +164,7 @@ class TestSuccessors:
     def test_refused_candidates_changed_nothing_for_callers(self, promoted: Promoted) -> None:
         with Client(promoted.stack.url) as client:
             assert client.correct(ASKED).version == promoted.result["version"]
-        assert len(connect(promoted.stack.mlflow_url).ledger.entries("grammar")) == 1
+        assert len(connect(promoted.stack.mlflow_url).ledger.read("grammar").entries) == 1
 
     def test_equal_successor_takes_over_and_rollback_returns_without_a_failed_request(
         self, promoted: Promoted
@@ -178,7 +179,7 @@ class TestSuccessors:
         assert asking.failures == []
         assert set(asking.answers) == {first, second}
         assert back.json()["version"] == first
-        entries = connect(promoted.stack.mlflow_url).ledger.entries("grammar")
+        entries = connect(promoted.stack.mlflow_url).ledger.read("grammar").entries
         assert [(str(e.kind), e.version) for e in entries] == [
             ("promote", first), ("promote", second), ("rollback", first),
         ]  # fmt: skip

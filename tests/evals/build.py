@@ -1,9 +1,11 @@
 """Small suites, outcomes and verdicts for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from evals import metrics
+from evals.evidence import Compared
 from evals.outcome import Outcome, Outcomes
-from evals.suite import Example, Grouping, Suite, SuiteKind
+from evals.suite import Example, Grouping, MarginHint, Suite, SuiteKind
 
 RUNTIME = "sha256:" + "e" * 64
 CANDIDATE = "sha256:" + "c" * 64
@@ -50,3 +52,68 @@ def outcomes(of: Suite, scores: Sequence[float | None], checkpoint: str = CANDID
             for example, score in zip(of.examples, scores, strict=True)
         ),
     )
+
+
+def compared(
+    of: Suite, candidate: Sequence[float | None], champion: Sequence[float | None] | None = None
+) -> Compared:
+    """A suite with both models' scores; the champion is right everywhere unless told otherwise."""
+    before = [1.0] * len(of.examples) if champion is None else champion
+    return Compared(
+        suite=of,
+        candidate=outcomes(of, candidate),
+        champion=outcomes(of, before, checkpoint=CHAMPION),
+    )
+
+
+def texts(of: Suite, outputs: Sequence[str], checkpoint: str = CANDIDATE) -> Outcomes:
+    """Outcomes with the given outputs, scored as the kind of the suite says."""
+    return Outcomes(
+        suite=of.name,
+        suite_digest=of.digest,
+        checkpoint_digest=checkpoint,
+        runtime_digest=RUNTIME,
+        outcomes=tuple(
+            Outcome(
+                example_id=example.id,
+                output=output,
+                score=metrics.score(of.kind, example, output),
+                finish_reason="stop",
+            )
+            for example, output in zip(of.examples, outputs, strict=True)
+        ),
+    )
+
+
+def corpus(
+    n: int, *, name: str = "corpus", metric: str = "gleu", per_document: int = 1, margin: float = 1
+) -> Suite:
+    """A suite that is judged by a corpus score; every source holds one error of ten words."""
+    return Suite(
+        name=name,
+        language="en",
+        kind=SuiteKind.CORRECTION,
+        license="Apache-2.0",
+        description="made for a test",
+        group_by=None,
+        data_sha256="d" * 64,
+        examples=tuple(
+            Example(
+                id=f"e{i}",
+                source=f"{i} she go to the old school every single morning .",
+                references=(f"{i} she goes to the old school every single morning .",),
+                cluster=None if per_document == 1 else f"d{i // per_document}",
+            )
+            for i in range(n)
+        ),
+        metrics=(metric, "exact"),
+        margins=(MarginHint(metric=metric, points=margin),),
+    )
+
+
+def fixed_but(of: Suite, spoiled: Collection[int]) -> list[str]:
+    """Right answers, but for some examples that are answered with nonsense."""
+    return [
+        "nothing of the kind" if i in spoiled else example.references[0]
+        for i, example in enumerate(of.examples)
+    ]

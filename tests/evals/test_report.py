@@ -187,9 +187,28 @@ def test_an_empty_output_is_named() -> None:
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_the_markdown_summary_is_short_and_says_why(first: bool) -> None:
+def test_the_markdown_summary_says_why_and_by_how_much(first: bool) -> None:
     text = report.render_markdown(given(first=first))
-    assert len(text.splitlines()) <= 10
     assert text.startswith("Gate: fail (")
     assert "spelling:" in text
     assert ("champion version 3" in text) != first
+    assert "| errors/spelling | 400 | " in text
+    assert text.index("| fail |") < text.index("| pass |")
+
+
+def test_the_markdown_summary_fits_a_description_whatever_is_in_it() -> None:
+    base = given()
+    results = tuple(
+        dataclasses.replace(r, name=f"{r.name}{i}", reason="why " * 500)
+        for i in range(20)
+        for r in base.verdict.results
+    )
+    long = dataclasses.replace(
+        base,
+        verdict=dataclasses.replace(base.verdict, results=results),
+        reproduce=("liftlock " * 100,) * 20,
+    )
+    text = report.render_markdown(long)
+    assert len(text) <= 5000
+    assert "more; see the report" in text
+    assert max(len(line) for line in text.splitlines()) <= 300

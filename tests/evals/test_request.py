@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evals.errors import EvaluationFailed
-from evals.request import Request
+from evals.request import Baseline, Request
 from registry.engine_settings import DeviceKind, EngineSettings
 
 REQUEST = Request(
@@ -20,6 +20,36 @@ REQUEST = Request(
 
 def test_json_round_trip_is_exact() -> None:
     assert Request.from_json(REQUEST.to_json()) == REQUEST
+
+
+ENDPOINT = Request(
+    manifest=Path("manifest.json"),
+    endpoint="http://127.0.0.1:8000",
+    served_model="grammar",
+    data_dir=Path("data"),
+    suites=(Path("a.yaml"),),
+)
+BASELINE = Request(baseline=Baseline.SOURCE_COPY, suites=(Path("a.yaml"),))
+
+
+@pytest.mark.parametrize("request_", [ENDPOINT, BASELINE])
+def test_other_routes_survive_the_file_too(request_: Request) -> None:
+    assert Request.from_json(request_.to_json()) == request_
+    assert "checkpoint_dir" not in request_.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("drop", "message"),
+    [
+        ("manifest", "manifest: Field required"),
+        ("checkpoint_dir", "checkpoint_dir: Field required"),
+    ],
+)
+def test_a_checkpoint_needs_its_directory_and_its_manifest(drop: str, message: str) -> None:
+    raw = json.loads(REQUEST.to_json())
+    del raw[drop]
+    with pytest.raises(EvaluationFailed, match=message):
+        Request.from_json(json.dumps(raw))
 
 
 def test_absent_engine_settings_take_their_defaults() -> None:
@@ -36,6 +66,8 @@ def test_absent_engine_settings_take_their_defaults() -> None:
         ({"engine": {"max_num_seqs": 0}}, "max_num_seqs must be"),
         ({"engine": {"device": "tpu"}}, "device"),
         ({"suites": 3}, "suites"),
+        ({"baseline": "source-copy"}, "baseline: it needs neither"),
+        ({"baseline": "oracle"}, "source-copy"),
     ],
 )
 def test_faults_are_named(change: dict[str, Any], message: str) -> None:

@@ -11,6 +11,7 @@ from tests.evals import build
 
 SUITE = build.suite([()] * 3)
 EVALUATED = Evaluated(
+    suite=SUITE,
     outcomes=build.outcomes(SUITE, [1.0, 0.0, 1.0]),
     was_kept=False,
     wall_s=1.5,
@@ -54,8 +55,10 @@ def test_nothing_partial_is_left(results: ResultsDir) -> None:
 
 
 def test_the_summary_says_what_it_cost(results: ResultsDir) -> None:
-    results.write_summary({"digest": build.RUNTIME}, [EVALUATED], 2.0)
+    results.write_summary({"digest": build.RUNTIME}, [EVALUATED], {"blimp": "no data"}, 2.0)
     summary = json.loads((results.path / "harness.json").read_text())
+    assert results.summary() == summary
+    assert summary["unavailable"] == {"blimp": "no data"}
     assert summary["runtime"] == {"digest": build.RUNTIME}
     assert summary["suites"]["errors"]["rate"] == pytest.approx(2 / 3)
     assert summary["suites"]["errors"]["prompt_tokens"] == 30

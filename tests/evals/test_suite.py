@@ -76,7 +76,7 @@ def test_absent_definition_is_unavailable(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"colour": "red"}, "colour: Extra inputs"),
-        ({"kind": "fluency"}, "kind: Input should be 'correction' or 'clean'"),
+        ({"kind": "fluency"}, "kind: Input should be 'correction', 'clean'"),
         ({"license": None}, "license: Field required"),
         ({"name": "a/b"}, "name: String should match"),
         ({"sha256": "abc"}, "sha256: String should match"),

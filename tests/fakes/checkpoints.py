@@ -10,6 +10,12 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+SIZED_CONFIG = {**CONFIG, "vocab_size": 8, "hidden_size": 4, "num_hidden_layers": 1}
+TOKENIZER = {
+    "added_tokens": [{"id": 0, "content": "<s>"}],
+    "model": {"type": "WordLevel", "vocab": {"<s>": 0, "a": 1, "b": 2}, "unk_token": "<s>"},
+}
 PROMPT = {"template": "Correct: {text}\nFixed:", "max_tokens": 64, "stop": ["\n"]}
 
 
@@ -28,9 +34,8 @@ def make(
         "model.layers.0.mlp.up_proj.weight": rng.random((4, 4), dtype=np.float32),
     }
     save_file(tensors, directory / "model.safetensors")
-    wanted = config if config is not None else {"architectures": ["LlamaForCausalLM"]}
-    (directory / "config.json").write_text(json.dumps(wanted))
-    (directory / "tokenizer.json").write_text("{}")
+    (directory / "config.json").write_text(json.dumps(CONFIG if config is None else config))
+    (directory / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     if prompt is not None:
         (directory / "prompt.json").write_text(json.dumps(prompt))
     return directory
@@ -59,7 +64,7 @@ def make_fp8(directory: Path, *, attention: bool = True) -> Path:
         "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
     }
     config = {
-        "architectures": ["LlamaForCausalLM"],
+        **CONFIG,
         "quantization_config": {
             "quant_method": "compressed-tensors",
             "config_groups": {"group_0": group},

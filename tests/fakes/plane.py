@@ -1,4 +1,8 @@
-"""A serving plane in memory: versions come up, answer and count as the test says."""
+"""A serving plane in memory: versions come up, answer and count as the test says.
+
+`FakePlane` is what serves; whoever has it may do anything. `FakePlane.open` gives what one owner
+has; that passes the contract in tests/serving/test_plane.py, as the real plane does.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from registry.model import ModelVersion
+from serving import fence
 from serving.errors import DeploymentFailed, EdgeError
 from serving.plane import Answer, Counts
 
@@ -26,8 +31,20 @@ class FakePlane:
     never_drains: set[int] = field(default_factory=set)
     counts_readable: bool = True
     events: list[str] = field(default_factory=list)
+    claim: fence.Claim | None = None
+    """Who owns it."""
     _counts: dict[int, list[int]] = field(default_factory=dict)
     _turn: int = 0
+
+    def open(self, epoch: int, owner: str) -> OwnedPlane:
+        """The plane in the hand of an owner; raises StaleEpoch when another is in force."""
+        claim = fence.Claim(model="grammar", epoch=epoch, owner=owner)
+        self.admit(claim, "own it")
+        return OwnedPlane(self, claim)
+
+    def admit(self, claim: fence.Claim, action: str) -> None:
+        """Raises StaleEpoch when another owner is in force."""
+        self.claim = fence.admit(self.claim, claim, action)
 
     def running(self) -> tuple[int, ...]:
         return tuple(sorted(self.deployed))
@@ -85,3 +102,44 @@ class FakePlane:
     def _answer(self, version: int) -> Answer:
         digest = "sha256:other" if version in self.lying else self.deployed[version].digest
         return Answer(version=version, digest=digest, corrected="ok", seconds=0.01)
+
+
+class OwnedPlane:
+    """A shared `FakePlane` under one epoch: what would change it is refused after a takeover."""
+
+    def __init__(self, shared: FakePlane, claim: fence.Claim) -> None:
+        self._shared = shared
+        self._claim = claim
+
+    def running(self) -> tuple[int, ...]:
+        return self._shared.running()
+
+    def weights(self) -> Mapping[int, int]:
+        return self._shared.weights()
+
+    def start(self, version: ModelVersion, replicas: int) -> None:
+        self._shared.admit(self._claim, f"start version {version.version}")
+        self._shared.start(version, replicas)
+
+    def wait_ready(self, version: int, replicas: int, timeout_s: float) -> None:
+        self._shared.wait_ready(version, replicas, timeout_s)
+
+    def ask_replicas(self, version: int, text: str) -> tuple[Answer, ...]:
+        return self._shared.ask_replicas(version, text)
+
+    def ask(self, text: str) -> Answer:
+        return self._shared.ask(text)
+
+    def set_weights(self, weights: Mapping[int, int], timeout_s: float) -> None:
+        self._shared.admit(self._claim, "set weights")
+        self._shared.set_weights(weights, timeout_s)
+
+    def counts(self, version: int) -> Counts | None:
+        return self._shared.counts(version)
+
+    def ready_replicas(self, version: int) -> int | None:
+        return self._shared.ready_replicas(version)
+
+    def retire(self, version: int, timeout_s: float) -> None:
+        self._shared.admit(self._claim, f"retire version {version}")
+        self._shared.retire(version, timeout_s)

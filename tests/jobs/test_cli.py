@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from jobs.exits import Exit
 from jobs.settings import Settings, resolve
 from tests.fakes import checkpoints
 
-VERBS = ("promote", "status", "history", "rollback", "serve", "doctor", "demo")
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+TABLE = REFERENCE.partition("## Commands")[2].partition("Before the verb")[0]
+VERBS = sorted(set(re.findall(r"(?:^\| |, )`([a-z]+)(?:[ `])", TABLE, re.MULTILINE)))
+"""Every verb that the reference lists."""
 
 
 @pytest.fixture
@@ -27,19 +31,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def test_every_verb_of_the_reference_is_there_with_examples() -> None:
-    reference = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
-    assert sorted(main.commands) == sorted(VERBS)
+    assert sorted(main.commands) == VERBS
     for verb in VERBS:
         shown = CliRunner().invoke(main, [verb, "--help"])
         assert shown.exit_code == 0
-        assert f"`{verb}" in reference
         assert "liftlock" in shown.output or verb == "demo"
 
 
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("promote", "nowhere"), "is not a directory"),
+        (("promote", "nowhere"), "does not exist"),
         (("promote", "nowhere", "--model", "Bad Name"), "lowercase"),
         (("promote", "nowhere", "--config", "absent.yaml"), "absent.yaml"),
         (("status", "Bad Name"), "lowercase"),

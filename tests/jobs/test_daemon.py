@@ -12,6 +12,8 @@ import pytest
 
 from jobs.daemon import Daemon
 from jobs.errors import StackError
+from registry import processes
+from tests.fakes.full_disk import writing_fails
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 PARENT = [
@@ -55,7 +57,9 @@ def test_children_end_with_it(daemon: Daemon) -> None:
 
 def test_reused_pid_of_a_stranger_is_neither_believed_nor_stopped(daemon: Daemon) -> None:
     daemon.record.parent.mkdir(parents=True)
-    daemon.record.write_text(json.dumps({"pid": os.getpid(), "started": 1.0}))
+    daemon.record.write_text(
+        json.dumps({"pid": os.getpid(), "ticks": 1, "boot": processes.boot_id()})
+    )
     assert daemon.facts() is None
     assert not daemon.stop()
     assert psutil.Process().is_running()
@@ -67,6 +71,34 @@ def test_broken_record_counts_as_not_running(daemon: Daemon, text: str) -> None:
     daemon.record.write_text(text)
     assert daemon.facts() is None
     assert not daemon.stop()
+
+
+def test_a_clock_that_is_set_does_not_make_it_a_stranger(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(daemon, SLEEPER)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("psutil._pslinux.boot_time", lambda: 12345.0)
+            patch.setattr("time.time", lambda: 0.0)
+            assert daemon.facts() is not None
+    finally:
+        assert daemon.stop()
+
+
+def test_one_that_cannot_be_remembered_is_ended_again(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.log.parent.mkdir(parents=True)
+    daemon.log.touch()
+    before = {child.pid for child in psutil.Process().children()}
+    with (
+        writing_fails(monkeypatch, under=daemon.record.parent),
+        pytest.raises(StackError, match=r"part was not started: .* .No space left on device"),
+    ):
+        start(daemon, SLEEPER)
+    assert {child.pid for child in psutil.Process().children()} == before
+    assert list(daemon.record.parent.iterdir()) == []
 
 
 def test_one_that_dies_while_starting_tells_its_last_words(daemon: Daemon) -> None:
@@ -82,3 +114,24 @@ def test_one_that_never_gets_ready_is_given_up_with_its_log(daemon: Daemon) -> N
             daemon.wait(lambda: False, timeout_s=0)
     finally:
         daemon.stop()
+
+
+def test_one_whose_starter_was_killed_before_it_knew_the_pid_is_found(daemon: Daemon) -> None:
+    start(daemon, PARENT)
+    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
+    known = json.loads(daemon.record.read_text())
+    process = psutil.Process(known["pid"])
+    token = process.environ()["LIFTLOCK_DAEMON_TOKEN"]
+    daemon.record.write_text(json.dumps({"port": 1234, "token": token}))
+    found = daemon.process()
+    assert found is not None
+    assert found.pid == known["pid"]  # not its child, which carries the token too
+    assert daemon.facts() == known
+    assert daemon.stop()
+
+
+def test_one_that_was_never_started_is_not_found(daemon: Daemon) -> None:
+    daemon.record.parent.mkdir(parents=True)
+    daemon.record.write_text(json.dumps({"port": 1234, "token": "nobody has this"}))
+    assert daemon.facts() is None
+    assert not daemon.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -13,7 +14,13 @@ from jobs.errors import StackError, UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from pipelines.errors import ConfigInvalid, NothingToServe, RolloutReverted, StageFailed
-from registry.errors import CheckpointInvalid, NotFound, RecordConflict, RecordUnavailable
+from registry.errors import (
+    CheckpointInvalid,
+    NotFound,
+    OutOfSpace,
+    RecordConflict,
+    RecordUnavailable,
+)
 from serving.client import ServerFault
 from serving.errors import DeploymentFailed, EdgeError
 
@@ -45,6 +52,10 @@ def code_of(error: BaseException) -> int:
         (StackError("x"), Exit.FAULT),
         (ServerFault("x", request_id="r"), Exit.FAULT),
         (KeyboardInterrupt(), Exit.FAULT),
+        (OutOfSpace("x"), Exit.FAULT),
+        (MemoryError(), Exit.FAULT),
+        (OSError(errno.ENOSPC, "No space left on device"), Exit.FAULT),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), Exit.FAULT),
     ],
 )
 def test_codes(error: BaseException, code: Exit) -> None:
@@ -62,6 +73,46 @@ def test_unforeseen_error_is_a_fault_whose_details_are_kept(
     kept = re.search(r"details: (\S+)\)", told)
     assert kept is not None
     assert "Traceback" in Path(kept[1]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "/x/y"), "disk ran full while writing '/x/y'"),
+        (OSError(errno.ENOSPC, "No space left"), "disk ran full while writing a file"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", b"/x/y"), "disk ran full while writing"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "cannot use '/x': Permission"),
+        (OSError(errno.EROFS, "Read-only file system", "/x"), "cannot use '/x': Read-only"),
+        (MemoryError(), "ran out of memory"),
+    ],
+)
+def test_what_the_system_refuses_is_told_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], error: BaseException, told: str
+) -> None:
+    assert code_of(error) == Exit.FAULT
+    said = capsys.readouterr().err
+    assert told in said
+    assert "details" not in said
+
+
+def test_a_message_cannot_forge_lines_or_drive_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code_of(CheckpointInvalid("a\x1b[2J\rliftlock: promoted\u202e\ttab\nsecond line"))
+    assert capsys.readouterr().err == "liftlock: a?[2J?liftlock: promoted? tab\nsecond line\n"
+
+
+def test_details_that_cannot_be_kept_do_not_hide_the_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**more: object) -> tuple[int, str]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    assert code_of(ZeroDivisionError("by nought")) == Exit.FAULT
+    said = capsys.readouterr().err
+    assert "unexpected ZeroDivisionError: by nought" in said
+    assert "could not be kept, No space left on device" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -26,6 +28,16 @@ def body(request: Mapping[str, Any], out: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if request["how"] == "sleep":
         time.sleep(60)
+    if request["how"] == "memory":
+        raise MemoryError
+    if request["how"] == "allocate":
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        bytearray(2 << 30)
+    if request["how"] == "full disk":
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(out / "weights"))
+    if request["how"] == "abort":
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.abort()
     raise ValueError("unforeseen")
 
 

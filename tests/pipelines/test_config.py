@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import datetime
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipelines import config
 from pipelines.config import PromotionConfig
@@ -60,11 +67,94 @@ def test_every_setting_is_in_the_digest() -> None:
         ({"model": "Bad Name"}, "lowercase"),
         ({"suites": []}, "at least one suite"),
         ([1, 2], "must hold settings"),
+        ({"gates": {"margin_points": True}}, r"margin_points: .* is True"),
+        ({"gates": {"margin_points": "1"}}, r"margin_points: .* is '1'"),
+        ({"gates": {"margin_points": float("nan")}}, "holds what settings cannot"),
+        ({"gates": {"margin_points": 10**16}}, "at most 1000000000000000"),
+        ({"rollout": {"replicas": 1.0}}, r"rollout\.replicas: .* is 1\.0"),
+        ({"rollout": {"replicas": True}}, r"rollout\.replicas: .* is True"),
+        ({"rollout": {"bake_s": 10**9}}, r"rollout\.bake_s must be at most 604800"),
+        ({"rollout": {"steps": [10, 10.5, 100]}}, r"steps\.1: .* is 10\.5"),
+        ({"suites": "synthetic-clean"}, r"suites: .* is 'synthetic-clean'"),
+        ({"suites": [datetime.date(2030, 1, 1)]}, "holds what settings cannot"),
+        ({"suites": [{datetime.date(2030, 1, 1): 1}]}, "holds what settings cannot"),
+        ({"slo": None}, "slo: .* is None"),
+        ({1: 2}, "unknown key 1"),
+        ({None: 2}, "unknown key None"),
+        ({"a\nb": 2}, r"unknown key 'a\\nb'"),
+        ({"k" * 1000: 2}, "unknown key 'kkk"),
+        ({"model": "a\nb"}, r"model name 'a\\nb'"),
+        ("text", "must hold settings"),
+        (False, "must hold settings"),
     ],
 )
 def test_each_kind_of_mistake_is_named(raw: Any, told: str) -> None:
-    with pytest.raises(ConfigInvalid, match=told):
+    with pytest.raises(ConfigInvalid, match=told) as refused:
         config.parse(raw, source="test")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 1_000
+
+
+BOMB = "a: &a [x, x]\n" + "".join(f"{n}: &n{n} [*a, *a, *a]\n" for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (BOMB.encode(), r"alias \*a is not accepted; write the value \(line 2"),
+        (b"model: a\nmodel: b", "'model' is given more than once"),
+        (b"gates: {margin_points: .nan}", "finite"),
+        (b"gates: {margin_points: 1.0e+999}", "finite"),
+        (b"rollout: {replicas: " + b"9" * 5_000 + b"}", "4300 digits"),
+        (b"model: !!python/object:os.system x", "tag"),
+        (b"model: \xff", "not UTF-8 text"),
+        (b"\xff\xfem\x00", "not UTF-8 text"),
+        (b"# " + b"x" * (64 << 10), r"more than 64\.0 KiB"),
+        (b"[" * 5_000, "nested too deeply"),
+        (b"suites: [2030-99-99]", "month"),
+        (b"false", "must hold settings"),
+        (b"- model", "must hold settings"),
+    ],
+)
+def test_a_file_that_is_no_settings_is_refused_in_time(
+    tmp_path: Path, content: bytes, told: str
+) -> None:
+    file = tmp_path / "promotion.yaml"
+    file.write_bytes(content)
+    started_s = time.process_time()
+    with pytest.raises(ConfigInvalid, match=told) as refused:
+        config.load(file)
+    assert time.process_time() - started_s < 2.0
+    assert str(file) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for path in (Path("/dev/zero"), tmp_path / "pipe.yaml", tmp_path):
+        with pytest.raises(ConfigInvalid, match="not a regular file"):
+            config.load(path)
+
+
+def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "promotion.yaml").write_text("# nothing\n")
+    assert config.load(tmp_path / "promotion.yaml") == PromotionConfig()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+KEYS = st.sampled_from([f.name for f in dataclasses.fields(PromotionConfig)])
+
+
+@settings(deadline=None)
+@given(raw=st.dictionaries(KEYS | st.text(max_size=5), JSON, max_size=3) | JSON)
+def test_any_data_is_settings_or_refused(raw: Any) -> None:
+    with contextlib.suppress(ConfigInvalid):
+        found = config.parse(raw, source="test")
+        assert config.parse(yaml.safe_load(found.to_yaml()), source="test") == found
 
 
 def test_unreadable_file_is_named(tmp_path: Path) -> None:

@@ -7,171 +7,45 @@ real ones run in tests/e2e and in their own modules' tests.
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from evals import suite as suites
-from evals.outcome import Outcome, Outcomes
-from pipelines import config as configs
-from pipelines import records, rollback, worker
-from pipelines.config import PromotionConfig
-from pipelines.errors import ConfigInvalid, NothingToServe, StageFailed
-from pipelines.place import Place
-from pipelines.promotion import Ending, Promotion, Request, promote
+from pipelines import ownership, records, rollback
+from pipelines.errors import (
+    ConfigInvalid,
+    Fenced,
+    ModelFrozen,
+    NothingToServe,
+    StageFailed,
+)
+from pipelines.ownership import Timing
+from pipelines.promotion import Ending, promote
 from registry import checkpoint
-from registry.errors import RecordConflict, RecordUnavailable
-from registry.ledger import Kind, LedgerEntry
-from registry.manifest import Manifest
+from registry.errors import RecordUnavailable
+from registry.ledger import Item, Kind, MarkKind, Waiver
 from registry.model import Tag
-from registry.store import Record, Registration
+from registry.store import Registration
 from tests.fakes import checkpoints
+from tests.fakes import world as worlds
 from tests.fakes.plane import FakePlane
-from tests.fakes.record import MemoryEvidence, MemoryVersions, memory_record
-
-
-class Silent:
-    """Progress that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.reused: dict[str, bool] = {}
-
-    def stage(self, name: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def done(self, name: str, *, seconds: float, summary: str, reused: bool) -> None:
-        self.reused[name] = reused
-
-
-@dataclasses.dataclass
-class World:
-    """A place to promote in, and what the stand-in workers were asked."""
-
-    place: Place
-    plane: FakePlane
-    progress: Silent
-    folder: Path
-    wrong: dict[str, int]
-    """Wrong answers per checkpoint directory's seed file."""
-    asked: list[str]
-
-    @property
-    def record(self) -> Record:
-        return self.place.record
-
-    def request(self, seed: int, **settings: Any) -> Request:
-        raw = {"suites": ["suite.yaml"], "recipe": {"enabled": False}, **settings}
-        config: PromotionConfig = configs.parse(raw, source="test")
-        directory = self.folder / f"ck{seed}"
-        if not directory.exists():
-            checkpoints.make(directory, seed=seed)
-        return Request(
-            checkpoint=checkpoint.inspect(directory), config=config, config_folder=self.folder
-        )
-
-    def rollback(self, to: int | None = None) -> rollback.Restored:
-        target = rollback.target_of(self.record, "grammar", to)
-        config = rollback.settings_of(self.record, "grammar", target)
-        return rollback.rollback(target, config, self.place, reason="complaints")
-
-    def promote(self, seed: int, *, wrong: int = 0, **settings: Any) -> Promotion:
-        request = self.request(seed, **settings)
-        self.wrong[request.checkpoint.digest] = wrong
-        return promote(request, self.place)
-
-
-def write_suite(folder: Path, count: int = 600) -> None:
-    import hashlib
-
-    rows = [
-        {"id": f"e{n}", "source": f"a {n}", "references": [f"b {n}"], "tags": ["spelling"]}
-        for n in range(count)
-    ]
-    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    (folder / "suite.jsonl").write_bytes(data)
-    definition = {
-        "name": "small", "language": "en", "kind": "correction", "data": "suite.jsonl",
-        "sha256": hashlib.sha256(data).hexdigest(), "license": "Apache-2.0",
-        "description": "for tests", "group_by": "tags",
-    }  # fmt: skip
-    (folder / "suite.yaml").write_text(yaml.safe_dump(definition))
+from tests.fakes.record import MemoryEvidence, MemoryVersions
+from tests.fakes.world import FAST, World
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    write_suite(tmp_path)
-    progress, plane = Silent(), FakePlane()
-    place = Place(
-        record=memory_record(),
-        plane=lambda: plane,
-        cache=tmp_path / "cache",
-        work=tmp_path / "work",
-        progress=progress,
-        now=lambda: "2030-01-01T00:00:00Z",
-        actor="tester",
-    )
-    made = World(place=place, plane=plane, progress=progress, folder=tmp_path, wrong={}, asked=[])
-    monkeypatch.setattr(worker, "run", stand_in(made))
-    monkeypatch.setattr("pipelines.switch.LOOK_EVERY_S", 0.0)
-    return made
-
-
-def stand_in(world: World) -> Callable[..., None]:
-    def run(
-        module: str,
-        request: Mapping[str, Any],
-        out: Path,
-        progress: Callable[[str], None],
-        *,
-        threads: int | None = None,
-    ) -> None:
-        assert threads == 1  # as many as a replica gets
-        world.asked.append(module)
-        assert module == "evals.harness"
-        manifest = Manifest.from_json(Path(request["manifest"]).read_text())
-        if world.wrong[manifest.digest] < 0:
-            raise StageFailed("out of memory")
-        for path in request["suites"]:
-            outcomes = answers(Path(path), manifest.digest, world.wrong[manifest.digest])
-            (out / f"outcomes-{outcomes.suite}.json").write_text(outcomes.to_json())
-        (out / "harness.json").write_text("{}")
-
-    return run
-
-
-def answers(path: Path, digest: str, wrong: int) -> Outcomes:
-    loaded = suites.load(path)
-    return Outcomes(
-        suite=loaded.name,
-        suite_digest=loaded.digest,
-        checkpoint_digest=digest,
-        runtime_digest="sha256:here",
-        outcomes=tuple(
-            Outcome(
-                example_id=e.id, output=e.references[0], score=float(n >= wrong),
-                finish_reason="stop",
-            )
-            for n, e in enumerate(loaded.examples)
-        ),
-    )  # fmt: skip
-
-
-FAST = {"rollout": {"bake_s": 0.0}}
+    return worlds.make(tmp_path, monkeypatch)
 
 
 def test_first_good_version_is_promoted_against_floors(world: World) -> None:
     done = world.promote(1, **FAST)
     assert done.ending is Ending.PROMOTED
     assert world.plane.shares == {1: 100}
-    (entry,) = world.record.ledger.entries("grammar")
+    (entry,) = world.record.ledger.read("grammar").entries
     assert (entry.version, entry.actor, str(entry.kind)) == (1, "tester", "promote")
     assert entry.reason == "all 2 gates passed"
 
@@ -180,7 +54,7 @@ def test_first_bad_version_is_refused_and_nothing_is_started(world: World) -> No
     done = world.promote(1, wrong=100, **FAST)
     assert done.ending is Ending.REFUSED
     assert world.plane.events == []
-    assert world.record.ledger.entries("grammar") == ()
+    assert world.record.ledger.read("grammar").entries == ()
 
 
 def test_equal_successor_is_promoted_and_aliases_follow(world: World) -> None:
@@ -229,7 +103,7 @@ def test_same_again_changes_nothing(world: World) -> None:
     again = world.promote(1, **FAST)
     assert again.ending is Ending.ALREADY_CHAMPION
     assert world.progress.reused["evaluate"]
-    assert len(world.record.ledger.entries("grammar")) == 1
+    assert len(world.record.ledger.read("grammar").entries) == 1
     assert world.plane.shares == {1: 100}
 
 
@@ -257,7 +131,7 @@ def test_failed_rollout_leaves_no_entry(world: World) -> None:
     world.plane.faulty.add(2)
     with pytest.raises(Exception, match="taken back"):
         world.promote(2, **FAST)
-    assert len(world.record.ledger.entries("grammar")) == 1
+    assert len(world.record.ledger.read("grammar").entries) == 1
     assert world.plane.shares == {1: 100}
 
 
@@ -290,7 +164,7 @@ def test_rollback_goes_to_what_served_before_and_is_entered(world: World) -> Non
     restored = world.rollback()
     assert restored.entry.version == 1
     assert world.plane.shares == {1: 100}
-    assert [str(e.kind) for e in world.record.ledger.entries("grammar")] == [
+    assert [str(e.kind) for e in world.record.ledger.read("grammar").entries] == [
         "promote", "promote", "rollback",
     ]  # fmt: skip
     with pytest.raises(NothingToServe, match="first that served"):
@@ -314,7 +188,7 @@ def test_restore_brings_the_champion_up_and_enters_nothing(world: World) -> None
     restored = rollback.restore(entry, config, world.place)
     assert restored.entry.version == 1
     assert world.plane.running() == (1,)
-    assert len(world.record.ledger.entries("grammar")) == 1
+    assert len(world.record.ledger.read("grammar").entries) == 1
 
 
 def test_version_is_served_again_with_the_settings_it_was_promoted_with(world: World) -> None:
@@ -332,14 +206,16 @@ def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) 
     world.promote(1, **FAST)
     rival = records.Change(
         kind=Kind.PROMOTE, policy_digest="p", evidence_run="run-1", actor="rival", reason="first",
-        now=lambda: "2030-01-01T00:00:00Z", entries_seen=1,
+        now=lambda: "2030-01-01T00:00:00Z", entries_seen=1, epoch=0,
     )  # fmt: skip
     third = world.request(3, **FAST).checkpoint
     what = Registration(name="rival", run_id="run-1")
     other = world.record.versions.register("grammar", third, what)
 
-    def overtaken() -> FakePlane:
-        records.commit(world.record, other, rival, world.progress.note)
+    def overtaken(epoch: int) -> FakePlane:
+        took = ownership.claim(world.place, "grammar", "win", force=True, timing=Timing())
+        mine = dataclasses.replace(rival, epoch=took.epoch)
+        records.commit(world.record, other, mine, world.progress.note)
         world.plane.deployed = {other.version: other}
         world.plane.shares = {other.version: 100}
         return world.plane
@@ -347,10 +223,10 @@ def test_champion_that_changed_since_the_gate_stops_the_promotion(world: World) 
     place = dataclasses.replace(world.place, plane=overtaken)
     request = world.request(2, **FAST)
     world.wrong[request.checkpoint.digest] = 0
-    with pytest.raises(RecordConflict, match="changed since this was decided"):
+    with pytest.raises(Fenced, match="was taken over by process"):
         promote(request, place)
-    assert [e.version for e in world.record.ledger.entries("grammar")] == [1, other.version]
-    assert world.plane.shares == {other.version: 100}
+    assert [e.version for e in world.record.ledger.read("grammar").entries] == [1, other.version]
+    assert any("leaving everything to it" in note for note in world.progress.notes)
 
 
 def test_mirrors_that_fail_after_the_entry_do_not_undo_the_promotion(
@@ -388,14 +264,14 @@ def test_entry_whose_answer_was_lost_counts_as_written(
 ) -> None:
     real = world.record.ledger.append
 
-    def lost(model: str, entry: LedgerEntry) -> None:
-        real(model, entry)
+    def lost(model: str, item: Item) -> None:
+        real(model, item)
         raise RecordUnavailable("timed out")
 
     monkeypatch.setattr(world.record.ledger, "append", lost)
     assert world.promote(1, **FAST).ending is Ending.PROMOTED
     assert world.plane.shares == {1: 100}
-    assert len(world.record.ledger.entries("grammar")) == 1
+    assert len(world.record.ledger.read("grammar").entries) == 1
 
 
 def test_evidence_whose_artifacts_are_gone_is_made_again(world: World) -> None:
@@ -440,3 +316,165 @@ def test_promoting_a_version_that_was_rolled_back_says_so(world: World) -> None:
     world.promote(2, **FAST)
     (told,) = [n for n in world.progress.notes if "has served before" in n]
     assert "by rollback: complaints" in told
+
+
+def said(reason: str) -> records.Said:
+    return records.Said(actor="ann", reason=reason, now=lambda: "2030-01-01T00:00:00Z")
+
+
+def test_frozen_model_is_not_promoted_until_it_is_thawed(world: World) -> None:
+    world.promote(1, **FAST)
+    records.freeze(world.record, "grammar", said("holidays"))
+    with pytest.raises(ModelFrozen, match=r"frozen by ann since 2030.*: holidays"):
+        world.promote(2, **FAST)
+    assert world.plane.shares == {1: 100}
+    records.thaw(world.record, "grammar", said("over"))
+    assert world.promote(2, **FAST).ending is Ending.PROMOTED
+
+
+def test_freeze_in_the_middle_of_a_rollout_gives_the_traffic_back(world: World) -> None:
+    world.promote(1, **FAST)
+
+    def opened(epoch: int) -> FakePlane:
+        records.freeze(world.record, "grammar", said("incident"))
+        return world.plane
+
+    place = dataclasses.replace(world.place, plane=opened)
+    request = world.request(2, **FAST)
+    world.wrong[request.checkpoint.digest] = 0
+    with pytest.raises(ModelFrozen, match="incident"):
+        promote(request, place)
+    assert (world.plane.shares, world.plane.running()) == ({1: 100}, (1,))
+    assert [e.version for e in world.record.ledger.read("grammar").entries] == [1]
+
+
+def test_going_back_by_hand_works_while_frozen(world: World) -> None:
+    world.promote(1, **FAST)
+    world.promote(2, **FAST)
+    records.freeze(world.record, "grammar", said("incident"))
+    assert world.rollback().entry.version == 1
+
+
+def test_freezing_twice_keeps_the_first_reason(world: World) -> None:
+    records.freeze(world.record, "grammar", said("first"))
+    assert records.freeze(world.record, "grammar", said("second")).reason == "first"
+    assert records.thaw(world.record, "grammar", said("over")) is not None
+    assert records.thaw(world.record, "grammar", said("over")) is None
+
+
+WAIVER = Waiver(by="Ann", reason="known gap", expires="2030-01-20", gates=("small/spelling",))
+
+
+def test_waived_gates_let_a_candidate_through_as_an_override(world: World) -> None:
+    world.promote(1, **FAST)
+    both = dataclasses.replace(WAIVER, gates=("small", "small/spelling"))
+    made = world.promote(2, wrong=60, more={"waiver": both}, **FAST)
+    assert made.ending is Ending.WAIVED
+    assert made.verdict is not None
+    assert str(made.verdict.status) == "fail"
+    entry = world.record.ledger.read("grammar").champion
+    assert entry is not None
+    assert (entry.kind, entry.version, entry.waiver) == (Kind.OVERRIDE, 2, both)
+    page = world.record.evidence.read(made.run_id, "report.html")
+    assert "Promoted although a gate did not pass" in page
+    assert "waived by Ann until 2030-01-20" in page
+
+
+def test_gate_that_the_waiver_does_not_name_still_refuses(world: World) -> None:
+    world.promote(1, **FAST)
+    made = world.promote(2, wrong=60, more={"waiver": WAIVER}, **FAST)
+    assert made.ending is Ending.REFUSED
+    assert any("does not name small" in note for note in world.progress.notes)
+    assert world.plane.shares == {1: 100}
+
+
+def test_waiver_that_was_not_needed_is_not_entered(world: World) -> None:
+    made = world.promote(1, more={"waiver": WAIVER}, **FAST)
+    entry = world.record.ledger.read("grammar").champion
+    assert entry is not None
+    assert (made.ending, entry.kind, entry.waiver) == (Ending.PROMOTED, Kind.PROMOTE, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        ({"expires": "2029-12-31"}, {}, "expired on 2029-12-31"),
+        ({"expires": "2030-03-01"}, {}, "at most 30"),
+        ({"expires": "soon"}, {}, "must be a date"),
+        ({"by": " "}, {}, "named person"),
+        ({"gates": ()}, {}, "must name the gates"),
+        ({}, {"waivers": {"allowed": False}}, "forbid waivers"),
+        ({"gates": ("nosuch",)}, {}, "no gate of this promotion"),
+    ],
+)
+def test_waiver_that_is_not_one_is_refused(
+    world: World, change: dict[str, Any], settings: dict[str, Any], message: str
+) -> None:
+    world.promote(1, **FAST)
+    waiver = dataclasses.replace(WAIVER, **change)
+    with pytest.raises(ConfigInvalid, match=message):
+        world.promote(2, wrong=60, more={"waiver": waiver}, **FAST, **settings)
+    assert world.plane.shares == {1: 100}
+
+
+OTHER_ENGINE = {"resources": {"engine": {"max_num_seqs": 8}}}
+
+
+def test_changed_runtime_goes_through_the_gates_as_a_version_of_its_own(world: World) -> None:
+    world.promote(1, **FAST)
+    made = world.promote(1, **FAST, **OTHER_ENGINE)
+    assert (made.ending, made.version.version) == (Ending.PROMOTED, 2)
+    first, second = world.record.ledger.read("grammar").entries
+    assert (first.digest, first.version) == (second.digest, 1)
+    assert first.runtime_digest != second.runtime_digest
+    assert world.plane.shares == {2: 100}
+    assert world.rollback().entry.version == 1
+
+
+def test_changed_runtime_that_answers_worse_is_refused(world: World) -> None:
+    world.promote(1, **FAST)
+    world.wrong_elsewhere = 60
+    made = world.promote(1, **FAST, **OTHER_ENGINE)
+    assert made.ending is Ending.REFUSED
+    assert world.plane.shares == {1: 100}
+
+
+def test_same_runtime_again_is_the_champion_already(world: World) -> None:
+    world.promote(1, **FAST)
+    world.promote(1, **FAST, **OTHER_ENGINE)
+    again = world.promote(1, **FAST, **OTHER_ENGINE)
+    assert (again.ending, again.version.version) == (Ending.ALREADY_CHAMPION, 2)
+
+
+def test_stage_is_rerun_by_name_only(world: World) -> None:
+    world.promote(1, **FAST)
+    world.promote(1, more={"rerun": frozenset({"evaluate"})}, **FAST)
+    assert (world.progress.reused["register"], world.progress.reused["evaluate"]) == (True, False)
+    with pytest.raises(ConfigInvalid, match="no stage that could be rerun"):
+        world.promote(1, more={"rerun": frozenset({"polish"})}, **FAST)
+
+
+def test_old_evidence_is_made_again(world: World) -> None:
+    world.promote(1, **FAST)
+    late = dataclasses.replace(world.place, now=lambda: "2030-01-31T00:00:01Z")
+    promote(world.request(1, **FAST), late)
+    reused = world.progress.reused
+    assert (reused["register"], reused["evaluate"], reused["gate"]) == (True, False, False)
+    promote(world.request(1, evidence_max_age_days=31.0, **FAST), late)
+    assert world.progress.reused["evaluate"] is True
+
+
+def test_what_a_dead_owner_left_on_the_plane_is_taken_down(world: World) -> None:
+    world.promote(1, **FAST)
+    stray = world.record.versions.get("grammar", 1)
+    world.plane.deployed[9] = dataclasses.replace(stray, version=9)
+    world.plane.shares = {1: 90, 9: 10}
+    log = world.record.ledger.read("grammar")
+    gone = log.mark(
+        MarkKind.CLAIM, owner=ownership.this_process().replace(f"/{os.getpid()}/", "/999999999/"),
+        actor="a", reason="r", at=world.place.now(), epoch=log.epoch + 1,
+    )  # fmt: skip
+    world.record.ledger.append("grammar", gone)
+    made = world.promote(2, wrong=300, **FAST)
+    assert made.ending is Ending.REFUSED
+    assert (world.plane.running(), world.plane.shares) == ((1,), {1: 100})

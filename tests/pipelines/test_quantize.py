@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -131,6 +133,33 @@ def test_scratch_of_a_killed_command_is_swept(tmp_path: Path) -> None:
         assert not left.exists()
         assert mine.exists()
     assert not out.exists()
+
+
+def test_a_resumable_folder_stays_where_the_work_failed_and_goes_where_it_was_done(
+    tmp_path: Path,
+) -> None:
+    for number, failing in enumerate((True, True, False)):
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            worker.resumable(tmp_path, "evaluate-abc") as out,
+        ):
+            (out / str(number)).touch()
+            if failing:
+                raise KeyboardInterrupt
+            assert len(list(out.iterdir())) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_resumable_folders_that_nobody_came_back_to_are_swept(tmp_path: Path) -> None:
+    old, young, scratch = (tmp_path / n for n in ("evaluate-old", "evaluate-new", "evaluate-1-x"))
+    for folder in (old, young, scratch):
+        folder.mkdir()
+    for folder in (old, scratch):
+        os.utime(folder, (0, 0))
+    with worker.resumable(tmp_path, "evaluate-abc"):
+        assert not old.exists()
+        assert young.exists()
+        assert scratch.exists()
 
 
 def test_interrupted_worker_leaves_no_process(tmp_path: Path) -> None:

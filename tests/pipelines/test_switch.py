@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pipelines.errors import RolloutReverted
+from pipelines.errors import Fenced, RolloutReverted
 from pipelines.rollout import RolloutPolicy
 from pipelines.switch import Switch
 from registry.errors import RecordConflict
 from registry.manifest import Generation, Manifest, Prompt
 from registry.model import ModelVersion
-from serving.errors import DeploymentFailed
+from serving.errors import DeploymentFailed, StaleEpoch
 from serving.plane import Answer
 from tests.fakes.plane import FakePlane
 
@@ -233,3 +233,63 @@ def test_rival_that_was_recorded_meanwhile_keeps_the_traffic() -> None:
         switch(plane).to(version(2), overtaken, in_charge=lambda: ledger_says[0])
     assert plane.shares == {3: 100}
     assert plane.running() == (3,)
+
+
+@pytest.mark.parametrize("moment", ["ready", "step", "retire"])
+def test_owner_that_was_replaced_meanwhile_undoes_nothing(moment: str) -> None:
+    shared = serving(1)
+    plane = shared.open(1, "first")
+    notes: list[str] = []
+
+    def take_over() -> None:
+        shared.open(2, "second")
+        shared.deployed, shared.shares = {3: version(3)}, {3: 100}
+
+    clock = Clock()
+    policy = RolloutPolicy()
+    made = Switch(
+        Interrupted(plane, moment, take_over), policy, note=notes.append, clock=clock,
+        sleep=clock.sleep,
+    )  # fmt: skip
+    if moment == "retire":  # it had committed: what it decided holds, the rest is the other's
+        made.to(version(2), nothing, in_charge=lambda: 1)
+    else:
+        with pytest.raises(StaleEpoch, match="second has taken grammar over"):
+            made.to(version(2), nothing, in_charge=lambda: 1)
+    assert (shared.running(), shared.shares) == ((3,), {3: 100})
+    assert any("another owner has taken over" in note for note in notes)
+
+
+class Interrupted:
+    """A plane whose owner is replaced just before it acts in one named way."""
+
+    def __init__(self, plane: object, moment: str, take_over: Callable[[], None]) -> None:
+        self._plane = plane
+        self._call = {"ready": "start", "step": "set_weights", "retire": "retire"}[moment]
+        self._take_over = take_over
+
+    def __getattr__(self, name: str) -> object:
+        if name == self._call:
+            self._take_over()
+        return getattr(self._plane, name)
+
+
+def test_owner_that_hears_of_its_successor_stops_and_leaves_everything_to_it() -> None:
+    plane = serving(1)
+    asked = [0]
+
+    def check() -> None:
+        asked[0] += 1
+        if asked[0] > 1:
+            raise Fenced("taken over")
+
+    clock, notes = Clock(), list[str]()
+    made = Switch(
+        plane, RolloutPolicy(bake_s=60.0), note=notes.append, check=check, clock=clock,
+        sleep=clock.sleep,
+    )  # fmt: skip
+    with pytest.raises(Fenced):
+        made.to(version(2), nothing, in_charge=lambda: 1)
+    assert plane.running() == (1, 2)
+    assert clock.now < 60.0
+    assert any("leaving everything to it" in note for note in notes)

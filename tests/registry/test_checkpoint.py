@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from registry import checkpoint
+from registry import checkpoint, listing
 from registry.errors import CheckpointInvalid, RecordConflict
 from registry.manifest import Manifest
 from registry.prompt_file import MANIFEST_FILE
@@ -53,7 +54,7 @@ def test_bookkeeping_of_an_earlier_registration_is_not_part_of_it(tmp_path: Path
     directory = checkpoints.make(tmp_path / "ck")
     before = checkpoint.inspect(directory)
     (directory / MANIFEST_FILE).write_text(before.manifest.to_json())
-    (directory / checkpoint.MLMODEL_FILE).write_text("flavors: {}")
+    (directory / listing.MLMODEL_FILE).write_text("flavors: {}")
     assert checkpoint.inspect(directory).digest == before.digest
 
 
@@ -220,3 +221,24 @@ def _prompt(folder: Path, name: str, template: str) -> Path:
     path = folder / name
     path.write_text(json.dumps({"template": template, "max_tokens": 8}))
     return path
+
+
+def test_every_message_in_the_documentation_is_one_that_is_given() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    table = page.split("## What is refused")[1].split("\n\nWhere no vLLM")[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("|")]
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row[-2])]
+    code = "".join(
+        re.sub(r'"\s+f?"', "", path.read_text(encoding="utf-8"))
+        for path in sorted((root / "registry").glob("*.py"))
+    )
+    assert len(quoted) > 40
+    assert [text for text in quoted if text not in code] == []
+
+
+def test_every_suffix_in_the_documentation_is_refused() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    (told,) = (line for line in page.splitlines() if "formats that can run code" in line)
+    assert set(re.findall(r"\.[a-z0-9]+", told.split("|")[1])) == listing.RUNS_CODE

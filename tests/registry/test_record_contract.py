@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from registry import cache, checkpoint, ledger
-from registry.errors import NotFound, RecordConflict, RecordUnavailable
-from registry.ledger import Kind, LedgerEntry
-from registry.model import ModelVersion, Tag
+from registry import cache, checkpoint
+from registry.appending import append_following
+from registry.errors import NotFound, RecordConflict, RecordRefused, RecordUnavailable
+from registry.ledger import Kind, LedgerEntry, Log, MarkKind
+from registry.model import INTERRUPTED, ModelVersion, Tag
 from registry.store import Record, Registration
 from tests.fakes import checkpoints
 
@@ -114,51 +115,145 @@ def test_failed_stage_is_not_evidence(record: Record, model: str) -> None:
 
 def test_absent_artifact_is_not_found(record: Record, model: str) -> None:
     run = record.evidence.open(model, "q", {}, None)
-    with pytest.raises((NotFound, RecordUnavailable)):
+    with pytest.raises(NotFound):
         record.evidence.read(run, "nonesuch.json")
+    with pytest.raises(NotFound):
+        record.evidence.read("0" * 32, "nonesuch.json")
 
 
 def test_parameters_are_set_once(record: Record, model: str) -> None:
     run = record.evidence.open(model, "q", {}, None)
     record.evidence.log(run, params={"verdict": "fail"})
     record.evidence.log(run, params={"verdict": "fail"})
-    with pytest.raises((RecordConflict, RecordUnavailable)):
+    with pytest.raises(RecordConflict):
         record.evidence.log(run, params={"verdict": "pass"})
 
 
-def entry(entries: tuple[LedgerEntry, ...], reason: str) -> LedgerEntry:
-    return ledger.following(
-        entries, kind=Kind.PROMOTE, version=1, digest="sha256:1", policy_digest="sha256:p",
+def test_run_that_may_have_been_opened_is_found_by_its_journal_id(
+    record: Record, model: str
+) -> None:
+    evidence = record.evidence
+    assert evidence.opened(model, "j1") == ()
+    runs = [
+        evidence.open(model, "r", {Tag.JOURNAL: journal_id}, None, at_ms=at_ms)
+        for journal_id, at_ms in (("j1", 2000), ("j2", 500), ("j1", 1000))
+    ]
+    assert evidence.opened(model, "j1") == (runs[2], runs[0])
+    evidence.drop(runs[0])
+    assert evidence.opened(model, "j1") == (runs[2],)
+    assert evidence.resolve(runs[2]) == runs[2]
+
+
+def test_what_happened_earlier_keeps_its_time(record: Record, model: str) -> None:
+    evidence = record.evidence
+    for name, at_ms in (("late", 5000), ("early", 1000)):
+        run = evidence.open(model, name, {Tag.STAGE: "s", "name": name}, None, at_ms=at_ms)
+        evidence.close(run, tags={}, at_ms=at_ms + 10)
+    found = evidence.recent(model, "s", 5)
+    assert [(f.tags["name"], f.started_at_ms, f.ended_at_ms) for f in found] == [
+        ("late", 5000, 5010),
+        ("early", 1000, 1010),
+    ]
+
+
+def test_runs_of_a_dead_owner_are_ended_as_interrupted(record: Record, model: str) -> None:
+    evidence = record.evidence
+    assert evidence.sweep(model) == ()
+    top = evidence.open(model, "promote", {Tag.STAGE: "s"}, None)
+    done = evidence.open(model, "q", {Tag.STAGE: "s", Tag.INPUTS: "sha256:d"}, top)
+    evidence.close(done, tags={})
+    cut = evidence.open(model, "q", {Tag.STAGE: "s", Tag.INPUTS: "sha256:c"}, top)
+    assert set(evidence.sweep(model)) == {top, cut}
+    assert evidence.sweep(model) == ()
+    assert evidence.find(model, "s", "sha256:d") is not None
+    assert evidence.find(model, "s", "sha256:c") is None
+    ended = {f.run_id: f.tags.get(Tag.ERROR) for f in evidence.recent(model, "s", 5)}
+    assert ended == {top: INTERRUPTED, cut: INTERRUPTED, done: None}
+
+
+def test_half_an_upload_is_no_version_and_is_swept(
+    record: Record, model: str, tmp_path: Path, checkpoint_dir: Path
+) -> None:
+    assert record.versions.sweep(model) == ()
+    kept = register(record, model, checkpoint_dir)
+    broken = checkpoints.make(tmp_path / "broken", seed=2)
+    inspected = checkpoint.inspect(broken)
+    weights = max(broken.glob("*.safetensors"))
+    hidden = weights.rename(tmp_path / "hidden")
+    run = record.evidence.open(model, "register", {}, None)
+    what = Registration(name="ck", run_id=run)
+    with pytest.raises(RecordRefused, match=r"gone|on this machine"):
+        record.versions.register(model, inspected, what)
+    assert record.versions.find(model, inspected.digest) is None
+    assert len(record.versions.sweep(model)) == 1
+    assert record.versions.sweep(model) == ()
+    fetched = cache.fetch(record.versions, kept, tmp_path / "cache")
+    assert checkpoint.inspect(fetched).digest == kept.digest
+    hidden.rename(weights)
+    assert record.versions.register(model, inspected, what).version == 2
+    assert record.versions.sweep(model) == ()
+
+
+def entry(log: Log, reason: str) -> LedgerEntry:
+    return log.entry(
+        Kind.PROMOTE, version=1, digest="sha256:1", policy_digest="sha256:p",
         evidence_run="r", actor="a", reason=reason, at="2030-01-01T00:00:00Z",
     )  # fmt: skip
 
 
 def test_ledger_keeps_order_and_refuses_a_taken_number(record: Record, model: str) -> None:
-    assert record.ledger.entries(model) == ()
-    first = entry((), "first")
+    assert record.ledger.read(model) == Log()
+    first = entry(Log(), "first")
     record.ledger.append(model, first)
     record.ledger.append(model, first)  # a repeated write of the same entry is a safe retry
     with pytest.raises(RecordConflict):
         record.ledger.append(model, dataclasses.replace(first, reason="rival"))
-    record.ledger.append(model, entry((first,), "second"))
-    assert [e.reason for e in record.ledger.entries(model)] == ["first", "second"]
+    log = record.ledger.read(model)
+    second = entry(log, "second")
+    record.ledger.append(model, second)
+    claim = log.with_item(second).mark(
+        MarkKind.CLAIM, owner="here/1", actor="a", reason="work", at="2030-01-01T00:00:00Z", epoch=4
+    )
+    record.ledger.append(model, claim)
+    assert record.ledger.read(model).items == (first, second, claim)
+    assert model in record.ledger.models()
 
 
 def test_of_racing_writers_exactly_one_gets_each_number(record: Record, model: str) -> None:
-    record.ledger.append(model, entry((), "seed"))
+    """From nothing: founding the ledger is raced for too."""
 
-    def write(number: int) -> bool:
-        mine = entry(record.ledger.entries(model)[:1], f"writer {number}")
-        try:
-            record.ledger.append(model, mine)
-        except RecordConflict:
-            return False
-        return True
+    def write(number: int) -> int:
+        def following(log: Log) -> LedgerEntry:
+            return entry(log, f"writer {number}")
+
+        item = append_following(record.ledger, model, following)
+        assert item is not None
+        return item.seq
 
     with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(write, range(8)))
-    assert sum(won) == 1
-    assert len(record.ledger.entries(model)) == 2
+        numbers = list(pool.map(write, range(16)))
+    assert sorted(numbers) == list(range(1, 17))
+    log = record.ledger.read(model)
+    assert [item.seq for item in log.items] == sorted(numbers)
+
+
+def test_signs_of_life_are_kept_by_epoch(record: Record, model: str) -> None:
+    assert record.ledger.beats(model) == {}
+    for epoch, text in ((1, "1 working"), (2, "1 working"), (1, "2 released")):
+        record.ledger.beat(model, epoch, text)
+    assert record.ledger.beats(model) == {1: "2 released", 2: "1 working"}
+
+
+def test_same_files_get_another_version_under_other_tags(
+    record: Record, model: str, checkpoint_dir: Path
+) -> None:
+    first = register(record, model, checkpoint_dir)
+    again = record.versions.again(first, {Tag.RUNTIME: "sha256:new"})
+    assert (again.version, again.digest, again.source) == (2, first.digest, first.source)
+    assert again.tags[Tag.RUNTIME] == "sha256:new"
+    assert record.versions.again(first, {Tag.RUNTIME: "sha256:new"}).version == again.version
+    assert record.versions.again(first, {Tag.RUNTIME: "sha256:other"}).version == 3
+    assert record.versions.find(model, first.digest) == record.versions.get(model, 1)
 
 
 def test_pointer_registration_stores_no_weights(

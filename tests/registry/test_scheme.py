@@ -74,5 +74,5 @@ def test_config_that_disagrees_with_the_tensors_is_refused(
 def test_missing_scale_is_refused() -> None:
     found = tensors("l.mlp")
     del found["l.mlp.weight_scale"]
-    with pytest.raises(CheckpointInvalid, match="weight_scale is missing"):
+    with pytest.raises(CheckpointInvalid, match="weight_scale' is missing"):
         read_scheme(config(), found)

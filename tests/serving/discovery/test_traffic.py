@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving import fence
 from serving.discovery import errors, traffic
+from serving.errors import StaleEpoch
 
 NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=20)
 
@@ -33,7 +34,9 @@ def model_traffics(draw: st.DrawFn, model: str) -> traffic.ModelTraffic:
 def plans(draw: st.DrawFn) -> traffic.TrafficPlan:
     names = draw(st.lists(NAMES, unique=True, max_size=3))
     models = tuple(draw(model_traffics(name)) for name in names)
-    return traffic.TrafficPlan(epoch=draw(st.integers(0, 10**9)), models=models)
+    owners = draw(st.dictionaries(NAMES, st.tuples(st.integers(1, 9), st.text()), max_size=3))
+    claims = tuple(fence.Claim(model=m, epoch=e, owner=o) for m, (e, o) in owners.items())
+    return traffic.TrafficPlan(epoch=draw(st.integers(0, 10**9)), models=models, claims=claims)
 
 
 @given(plans())
@@ -45,8 +48,10 @@ def test_a_plan_comes_back_as_it_was(plan: traffic.TrafficPlan) -> None:
 def test_an_older_owner_is_refused_and_any_other_is_not(
     current: traffic.TrafficPlan, new: traffic.TrafficPlan
 ) -> None:
-    if new.epoch < current.epoch:
-        with pytest.raises(errors.StaleEpoch):
+    offered = {claim.model: claim.epoch for claim in new.claims}
+    back = [c for c in current.claims if offered.get(c.model, 0) < c.epoch]
+    if new.epoch < current.epoch or back:
+        with pytest.raises(StaleEpoch):
             traffic.apply(current, new)
     else:
         assert traffic.apply(current, new) is new
@@ -86,10 +91,9 @@ def test_nothing_is_listed_twice() -> None:
 
 def test_replacing_one_model_keeps_the_order_and_the_others() -> None:
     plan = traffic.TrafficPlan(epoch=1, models=(traffic.whole("a", 1), traffic.whole("b", 1)))
-    changed = plan.with_model(traffic.whole("a", 2), epoch=2)
+    changed = plan.with_model(traffic.whole("a", 2))
     assert changed.models == (traffic.whole("a", 2), traffic.whole("b", 1))
-    assert changed.epoch == 2
-    assert plan.with_model(traffic.whole("c", 1), epoch=1).models[-1].model == "c"
+    assert plan.with_model(traffic.whole("c", 1)).models[-1].model == "c"
 
 
 def test_a_stored_plan_is_loaded_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -120,6 +124,9 @@ VALID = traffic.to_json(traffic.TrafficPlan(epoch=1, models=(traffic.whole("m", 
         {**VALID, "models": [{"model": "m", "weights": [{"version": 1, "percent": 50.5}]}]},
         {**VALID, "models": [{"model": "m", "weights": [{"version": 1, "percent": 99}]}]},
         {**VALID, "models": "m"},
+        {**VALID, "claims": [{"model": "m", "epoch": 0, "owner": "a"}]},
+        {**VALID, "claims": [{"model": "m", "epoch": 1, "owner": 3}]},
+        {**VALID, "claims": [{"model": "m", "epoch": 1}] * 2},
     ],
 )
 def test_a_damaged_plan_is_refused_as_such(data: Any) -> None:
@@ -134,31 +141,78 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
         traffic.load(path)
 
 
+def claim(model: str, epoch: int, owner: str = "me") -> fence.Claim:
+    return fence.Claim(model=model, epoch=epoch, owner=owner)
+
+
 class TestOwners:
     """Each model has one owner at a time, told apart by epochs."""
 
     def test_a_new_owner_shuts_the_old_one_out(self) -> None:
-        first, plan = traffic.claim(None, "a")
-        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=first)
-        second, plan = traffic.claim(plan, "a")
-        with pytest.raises(errors.StaleEpoch, match="taken over"):
-            traffic.steer(plan, "a", traffic.whole("a", 2), epoch=first)
-        with pytest.raises(errors.StaleEpoch):
-            traffic.steer(plan, "a", None, epoch=first)
-        plan = traffic.steer(plan, "a", traffic.whole("a", 3), epoch=second)
-        assert plan.model("a") == dataclasses.replace(traffic.whole("a", 3), epoch=second)
+        plan = traffic.claim(None, claim("a", 4, "old"))
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=4)
+        plan = traffic.claim(plan, claim("a", 7, "new"))
+        with pytest.raises(StaleEpoch, match="new has taken a over with epoch 7"):
+            traffic.steer(plan, "a", traffic.whole("a", 2), epoch=4)
+        with pytest.raises(StaleEpoch):
+            traffic.steer(plan, "a", None, epoch=4)
+        plan = traffic.steer(plan, "a", traffic.whole("a", 3), epoch=7)
+        assert plan.model("a") == traffic.whole("a", 3)
+        assert plan.claim("a") == claim("a", 7, "new")
+
+    @pytest.mark.parametrize("late", [claim("a", 3), claim("a", 2), claim("a", 4, "other")])
+    def test_a_claim_that_is_not_higher_is_refused(self, late: fence.Claim) -> None:
+        plan = traffic.claim(None, claim("a", 4))
+        with pytest.raises(StaleEpoch, match="me has taken a over with epoch 4"):
+            traffic.claim(plan, late)
+
+    def test_an_owner_may_claim_again_under_its_epoch(self) -> None:
+        plan = traffic.claim(None, claim("a", 4))
+        assert traffic.claim(plan, claim("a", 4)) == plan
 
     def test_owners_of_other_models_are_left_alone(self) -> None:
-        first, plan = traffic.claim(None, "a")
-        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=first)
-        other, plan = traffic.claim(plan, "b")
-        plan = traffic.steer(plan, "b", traffic.whole("b", 1), epoch=other)
-        plan = traffic.steer(plan, "a", traffic.whole("a", 2), epoch=first)
+        plan = traffic.claim(None, claim("a", 1))
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=1)
+        plan = traffic.claim(plan, claim("b", 9))
+        plan = traffic.steer(plan, "b", traffic.whole("b", 1), epoch=9)
+        plan = traffic.steer(plan, "a", traffic.whole("a", 2), epoch=1)
         assert {m.model: m.weights[0].version for m in plan.models} == {"a": 2, "b": 1}
-        assert plan.epoch == other
+        assert plan.epoch == 9
+
+    def test_an_owner_stays_when_the_traffic_goes(self) -> None:
+        plan = traffic.claim(None, claim("a", 3))
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=3)
+        plan = traffic.steer(plan, "a", None, epoch=3)
+        assert plan.models == ()
+        with pytest.raises(StaleEpoch):
+            traffic.steer(plan, "a", traffic.whole("a", 1), epoch=2)
+
+    def test_a_plan_without_an_owner_that_was_in_force_is_refused(self) -> None:
+        """Somebody wrote around the lock, or brought an old file back."""
+        plan = traffic.claim(None, claim("a", 3))
+        with pytest.raises(StaleEpoch, match="with epoch 3"):
+            traffic.apply(plan, traffic.TrafficPlan(epoch=3))
 
     def test_owners_survive_the_file(self, tmp_path: Path) -> None:
-        epoch, plan = traffic.claim(None, "a")
-        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=epoch)
+        plan = traffic.claim(None, claim("b", 2))
+        plan = traffic.claim(plan, claim("a", 5))
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=5)
         traffic.store(tmp_path / "traffic.json", plan)
         assert traffic.load(tmp_path / "traffic.json") == plan
+
+    def test_a_file_of_before_owners_had_names_still_keeps_older_ones_out(self) -> None:
+        weights = [{"version": 1, "percent": 100}]
+        old = {
+            "format": traffic.FORMAT, "epoch": 6,
+            "models": [{"model": "a", "epoch": 6, "weights": weights},
+                       {"model": "b", "epoch": 0, "weights": weights}],
+        }  # fmt: skip
+        plan = traffic.from_json(old)
+        assert plan.claims == (claim("a", 6, ""),)
+        with pytest.raises(StaleEpoch, match="an owner that left no name"):
+            traffic.claim(plan, claim("a", 6))
+        assert traffic.claim(plan, claim("a", 7)).claim("a") == claim("a", 7)
+
+    def test_the_epoch_also_lies_where_older_releases_look_for_it(self) -> None:
+        plan = traffic.steer(None, "a", traffic.whole("a", 1), epoch=5)
+        assert traffic.to_json(plan)["models"][0]["epoch"] == 5

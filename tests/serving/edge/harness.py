@@ -13,7 +13,7 @@ from serving.discovery import errors, observation
 from serving.edge import config, home, service
 from tests.serving.edge import upstream
 
-LOOPS = service.LoopSettings(poll_s=0.05, status_s=0.2, linger_s=1.0)
+LOOPS = service.LoopSettings(poll_s=0.05, status_s=0.2, linger_s=1.0, sample_s=0.2)
 
 
 class HeldSource:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from registry import processes
 from serving import errors
 from serving.discovery import errors as discovery_errors
 from serving.discovery import traffic
@@ -15,25 +19,41 @@ from serving.edge import control, home, status
 GRAMMAR = traffic.whole("grammar", 1)
 
 
-def test_an_older_owner_cannot_publish(tmp_path: Path) -> None:
-    control.set_traffic(tmp_path, traffic.TrafficPlan(epoch=3, models=(GRAMMAR,)))
-    with pytest.raises(discovery_errors.StaleEpoch, match="epoch 3 is in force"):
-        control.set_traffic(tmp_path, traffic.TrafficPlan(epoch=2, models=()))
-    published = control.current_traffic(tmp_path)
-    assert published is not None
-    assert published.epoch == 3
-
-
 def test_who_claims_a_model_shuts_its_former_owner_out_at_once(tmp_path: Path) -> None:
-    first = control.claim_model(tmp_path, "grammar")
-    control.set_model_traffic(tmp_path, GRAMMAR, epoch=first)
-    second = control.claim_model(tmp_path, "grammar")
-    with pytest.raises(discovery_errors.StaleEpoch):
-        control.set_model_traffic(tmp_path, traffic.whole("grammar", 2), epoch=first)
-    with pytest.raises(discovery_errors.StaleEpoch):
-        control.remove_model_traffic(tmp_path, "grammar", epoch=first)
-    plan = control.set_model_traffic(tmp_path, traffic.whole("grammar", 3), epoch=second)
+    control.claim_model(tmp_path, "grammar", epoch=3, owner="old")
+    control.set_model_traffic(tmp_path, GRAMMAR, epoch=3)
+    control.claim_model(tmp_path, "grammar", epoch=8, owner="new")
+    before = control.current_traffic(tmp_path)
+    with pytest.raises(errors.StaleEpoch, match="new has taken grammar over with epoch 8"):
+        control.set_model_traffic(tmp_path, traffic.whole("grammar", 2), epoch=3)
+    with pytest.raises(errors.StaleEpoch):
+        control.remove_model_traffic(tmp_path, "grammar", epoch=3)
+    with pytest.raises(errors.StaleEpoch):
+        control.claim_model(tmp_path, "grammar", epoch=8, owner="another")
+    assert control.current_traffic(tmp_path) == before
+    plan = control.set_model_traffic(tmp_path, traffic.whole("grammar", 3), epoch=8)
     assert [w.version for m in plan.models for w in m.weights] == [3]
+
+
+def test_the_epoch_of_a_model_is_known_with_and_without_traffic(tmp_path: Path) -> None:
+    assert control.model_epoch(tmp_path, "grammar") == 0
+    control.claim_model(tmp_path, "grammar", epoch=3, owner="me")
+    control.claim_model(tmp_path, "spelling", epoch=9, owner="me")
+    assert control.model_epoch(tmp_path, "grammar") == 3
+    control.set_model_traffic(tmp_path, GRAMMAR, epoch=3)
+    control.remove_model_traffic(tmp_path, "grammar", epoch=3)
+    assert control.model_epoch(tmp_path, "grammar") == 3
+    assert control.model_epoch(tmp_path, "other") == 0
+
+
+def test_an_owner_that_was_stopped_while_it_wrote_is_named(tmp_path: Path) -> None:
+    lock = home.EdgeHome.of(tmp_path).traffic_lock
+    named = pytest.raises(errors.EdgeError, match=f"kill -9 {os.getpid()}")
+    # Another descriptor of this process is as much a stranger to the lock.
+    with home.exclusive(lock), named, home.exclusive(lock, timeout_s=0.05):
+        pytest.fail("two held one lock")
+    with home.exclusive(lock, timeout_s=0.05):
+        pass
 
 
 def test_setting_one_model_leaves_the_others(tmp_path: Path) -> None:
@@ -54,10 +74,8 @@ async def test_waiting_without_an_edge_says_how_to_start_one(tmp_path: Path) -> 
         await control.stats(tmp_path, "grammar", 1)
 
 
-def test_a_status_that_nobody_renews_is_no_status(tmp_path: Path) -> None:
-    edge = home.EdgeHome.of(tmp_path)
-    edge.create()
-    old = status.EdgeStatus(
+def status_at(**when: Any) -> status.EdgeStatus:
+    return status.EdgeStatus(
         edge_id="e",
         pid=1,
         envoy_pid=None,
@@ -70,11 +88,54 @@ def test_a_status_that_nobody_renews_is_no_status(tmp_path: Path) -> None:
         source_age_s=0.0,
         refused=(),
         last_error=None,
-        time_s=1.0,
+        **when,
     )
+
+
+def test_a_status_that_nobody_renews_is_no_status(tmp_path: Path) -> None:
+    edge = home.EdgeHome.of(tmp_path)
+    edge.create()
+    old = status_at(time_s=1.0)
     status.write(edge, old)
     assert status.read(edge) == old
     assert control.current_status(tmp_path) is None
+
+
+HOUR_S = 3600.0
+
+
+EARLIER = "an earlier boot"
+
+
+@pytest.mark.parametrize("set_by_s", [-HOUR_S, 0.0, HOUR_S])
+@pytest.mark.parametrize(
+    ("age_s", "boot"), [(1.0, ""), (60.0, ""), (-60.0, ""), (1.0, EARLIER), (60.0, EARLIER)]
+)
+def test_how_old_a_status_is_does_not_follow_a_clock_that_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_by_s: float, age_s: float, boot: str
+) -> None:
+    edge = home.EdgeHome.of(tmp_path)
+    edge.create()
+    now_s = time.time()
+    written = status_at(
+        time_s=now_s - age_s,
+        clock_s=time.monotonic() - age_s,
+        boot=boot or processes.boot_id(),
+    )
+    status.write(edge, written)
+    monkeypatch.setattr("time.time", lambda: now_s + set_by_s)
+    assert (control.current_status(tmp_path) is not None) is ((age_s, boot) == (1.0, ""))
+
+
+def test_without_the_kernel_s_word_the_wall_clock_has_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge = home.EdgeHome.of(tmp_path)
+    edge.create()
+    monkeypatch.setattr(processes, "BOOT_ID", tmp_path / "absent")
+    for age_s, alive in ((1.0, True), (60.0, False), (-60.0, False)):
+        status.write(edge, status_at(time_s=time.time() - age_s))
+        assert (control.current_status(tmp_path) is not None) is alive
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"versions": [{"x": 1}]}'])

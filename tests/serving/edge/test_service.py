@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,7 @@ import pytest
 
 from serving import endpoint, errors
 from serving.discovery import traffic
-from serving.edge import control, home
+from serving.edge import control, history, home
 from tests.serving.edge import harness, load, upstream
 
 ONE = traffic.whole("grammar", 1)
@@ -227,7 +228,7 @@ async def test_a_plan_of_an_older_owner_changes_nothing(run_edge: harness.RunEdg
         await edge.serve(old, new)
         await control.wait_applied(edge.root, plan, timeout_s=30)
         stale = traffic.TrafficPlan(epoch=4, models=(ONE,))
-        traffic.store(edge.home.traffic, stale)  # around the check of set_traffic
+        traffic.store(edge.home.traffic, stale)  # around the check of set_model_traffic
 
         def refused() -> bool:
             now = control.current_status(edge.root)
@@ -294,3 +295,29 @@ def test_the_home_of_an_edge_is_private(tmp_path: Path) -> None:
     edge = home.EdgeHome.of(tmp_path)
     edge.create()
     assert edge.root.stat().st_mode & 0o077 == 0
+
+
+async def test_draining_replicas_and_what_was_counted_are_published(
+    run_edge: harness.RunEdge,
+) -> None:
+    async with run_edge() as edge, upstream.Upstream(1) as leaving, upstream.Upstream(1) as stays:
+        control.set_model_traffic(edge.root, ONE, epoch=1)
+        gone = leaving.endpoint(endpoint.EndpointState.DRAINING)
+        await edge.acked(edge.source.set(gone, stays.endpoint()))
+
+        def draining() -> int | None:
+            found = control.current_status(edge.root)
+            version = found.version("grammar", 1) if found is not None else None
+            return version.draining if version is not None else None
+
+        await edge.until(lambda: draining() == 1)
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            for _ in range(7):
+                await client.post(edge.url)
+
+        def counted() -> int:
+            known = history.load(edge.home.counts)
+            seen = history.over(known, "grammar", 300, now_s=time.monotonic())
+            return seen.requests if seen is not None else 0
+
+        await edge.until(lambda: counted() == 7)

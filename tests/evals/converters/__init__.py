@@ -1,0 +1,1 @@
+"""Converters over tiny files written by hand."""
