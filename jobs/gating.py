@@ -83,6 +83,10 @@ def _power(  # one keyword per option
 ) -> None:
     from pipelines.outcomes import suites_of
 
+    wrong = [value for value in psi if not 0.0 <= value <= 1.0]
+    if wrong:
+        raise UsageError(f"--psi must be a share from 0 to 1, is {wrong[0]:g}")
+
     config, folder = load_config(config_file, None)
     found = suites_of(config, folder, data_folder(settings, data_dir, config, folder))
     runs = None if noise is None else _runs(found.loaded, *noise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import http.client
 import socket
 import urllib.parse
 import urllib.request
@@ -62,7 +63,7 @@ def _answers_at_once(uri: str) -> bool:
         opener = urllib.request.build_opener(*proxies)
         with opener.open(f"{uri.rstrip('/')}/health", timeout=2) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 

@@ -95,6 +95,7 @@ def _promote(  # one keyword per option
     plan: bool,
     as_json: bool,
 ) -> None:
+    from pipelines import waivers
     from pipelines.promotion import Request
     from registry import checkpoint as checkpoints
 
@@ -110,6 +111,8 @@ def _promote(  # one keyword per option
         rerun=frozenset(rerun),
         waiver=waiver_of(waive, waived_by, waiver_expires, reason),
     )
+    if request.waiver is not None:
+        waivers.check(request.waiver, config.waivers, placing.now())
     if plan:
         _print_plan(settings, request, as_json)
     else:

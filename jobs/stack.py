@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import http.client
 import os
 import secrets
 import shutil
 import socket
 import stat
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Stack:
     @property
     def edge(self) -> Daemon:
         """Envoy and the discovery loop."""
-        return Daemon(name="edge", home=self.settings.home)
+        return Daemon(name="edge", home=self.settings.home, keeps_children=True)
 
     def tracking_uri(self) -> str:
         """The tracking server's address, started if it is ours and not running."""
@@ -65,14 +65,17 @@ class Stack:
             return self.settings.tracking_uri
         _reach_loopback_directly()
         with self._one_starter():
-            return self._local_mlflow()
+            port = self._local_mlflow()
+        # Not under the lock: going back without MLflow must not wait for one that hangs.
+        self._wait_mlflow(port)
+        return f"http://127.0.0.1:{port}"
 
-    def _local_mlflow(self) -> str:
+    def _local_mlflow(self) -> int:
         facts = self.mlflow.facts()
         if facts is not None:
-            self._wait_mlflow(int(facts["port"]))
-            return f"http://127.0.0.1:{facts['port']}"
+            return int(facts["port"])
         port = self.settings.mlflow_port
+        self.mlflow.end_left_over()
         _require_free("127.0.0.1", port, "the MLflow server", "LIFTLOCK_MLFLOW_PORT")
         from registry.mlflow_store import server
 
@@ -85,8 +88,7 @@ class Stack:
             facts={"port": port},
             cwd=ROOT,
         )
-        self._wait_mlflow(port)
-        return f"http://127.0.0.1:{port}"
+        return port
 
     def ray_address(self) -> str:
         """The cluster's address, started if it is ours and not running.
@@ -181,6 +183,9 @@ class Stack:
         return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
 
     def _wait_mlflow(self, port: int) -> None:
+        url = f"http://127.0.0.1:{port}/health"
+        if not _answers(url):
+            self.note(f"waiting for MLflow on port {port}")
         self.mlflow.wait(
             lambda: _answers(f"http://127.0.0.1:{port}/health"), timeout_s=START_TIMEOUT_S
         )
@@ -263,5 +268,5 @@ def _answers(url: str) -> bool:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(url, timeout=2) as answer:
             return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
+    except (OSError, http.client.HTTPException):
         return False

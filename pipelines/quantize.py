@@ -69,7 +69,7 @@ def quantize(source: Path, target: Path, recipe: Recipe) -> QuantizeResult:
     """
     started = time.monotonic()
     print("progress loading the model", flush=True)
-    model = _load(source)
+    model = load_model(source)
     print(f"progress applying {recipe.label}", flush=True)
     _apply(model, recipe)
     part = target.with_name(target.name + ".part")
@@ -93,7 +93,12 @@ def quantize(source: Path, target: Path, recipe: Recipe) -> QuantizeResult:
     )
 
 
-def _load(source: Path) -> Any:
+def load_model(source: Path) -> Any:
+    """The model of a checkpoint directory in BF16.
+
+    Raises:
+        StageFailed: it cannot be loaded.
+    """
     import torch
     from transformers import AutoModelForCausalLM
 

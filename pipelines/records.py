@@ -163,7 +163,11 @@ class Said:
 
 def freeze(record: Record, model: str, said: Said) -> Mark:
     """Stops promotions and automatic actions; a frozen model stays as it was frozen first."""
-    return _set_frozen(record, model, said, MarkKind.FREEZE)
+    item = _set_frozen(record, model, said, MarkKind.FREEZE)
+    frozen = item or record.ledger.read(model).frozen
+    if frozen is None:
+        raise RecordConflict(f"somebody thawed {model} in the same moment; look at its status")
+    return frozen
 
 
 def thaw(record: Record, model: str, said: Said) -> Mark | None:
@@ -173,8 +177,11 @@ def thaw(record: Record, model: str, said: Said) -> Mark | None:
     return _set_frozen(record, model, said, MarkKind.THAW)
 
 
-def _set_frozen(record: Record, model: str, said: Said, kind: MarkKind) -> Mark:
+def _set_frozen(record: Record, model: str, said: Said, kind: MarkKind) -> Mark | None:
+    """The mark, None where the model is so already."""
     check_reason(said.reason)
+    if not said.reason.strip():
+        raise ConfigInvalid("a reason is needed: it is what others read when they are refused")
 
     def following(log: Log) -> Mark | None:
         if (log.frozen is not None) is (kind is MarkKind.FREEZE):
@@ -182,12 +189,7 @@ def _set_frozen(record: Record, model: str, said: Said, kind: MarkKind) -> Mark:
         return log.mark(kind, actor=said.actor, reason=said.reason, at=said.now())
 
     item = append_following(record.ledger, model, following)
-    if isinstance(item, Mark):
-        return item
-    frozen = record.ledger.read(model).frozen
-    if frozen is None:
-        raise RecordConflict(f"somebody thawed {model} in the same moment; look at its status")
-    return frozen
+    return item if isinstance(item, Mark) else None
 
 
 def _mirror(record: Record, model: str, note: Callable[[str], None]) -> None:

@@ -41,9 +41,15 @@ class _Job:
 
 
 def quantize(
-    base: ModelVersion, source: Checkpoint, recipe: Recipe, place: Place, stages: Stages
+    base: ModelVersion,
+    source: Checkpoint,
+    recipe: Recipe,
+    place: Place,
+    stages: Stages,
+    *,
+    shown: str | None = None,
 ) -> tuple[ModelVersion, QuantizeResult]:
-    """Runs the stage.
+    """Runs the stage; `shown` names it for people where there are several.
 
     Raises:
         StageFailed: the worker could not make the variant.
@@ -54,6 +60,7 @@ def quantize(
         quantize_inputs(base.digest, recipe),
         lambda run: _make(job, run),
         still_valid=lambda r: place.record.versions.find(base.model, str(r["digest"])) is not None,
+        shown=shown,
     )
     variant = place.record.versions.get(base.model, int(result["version"]))
     cache.fetch(place.record.versions, variant, place.cache)

@@ -16,6 +16,7 @@ from typing import Any
 BYTES_PER_GIB = 1 << 30
 UNLIMITED_TOKENS = 1_048_576
 DTYPES = ("auto", "bfloat16", "float16", "float32")
+ONLINE_METHODS = ("fp8",)
 
 
 class DeviceKind(StrEnum):
@@ -48,6 +49,9 @@ class EngineSettings:
     """Skip graph capture and compilation: minutes of start-up on CPU for nothing."""
     gpu_memory_utilization: float = 0.9
     """Share of the device's memory the engine may use when `kv_cache_gib` is None, 0..1."""
+    quantization: str | None = None
+    """vLLM's own quantization of plain weights while it loads them: `fp8`, per tensor. None runs
+    the checkpoint as it is, which includes one that is FP8 already."""
 
     def __post_init__(self) -> None:
         if self.device not in tuple(DeviceKind):
@@ -69,10 +73,21 @@ class EngineSettings:
                 "engine gpu_memory_utilization must be above 0 and at most 1, "
                 f"got {self.gpu_memory_utilization}"
             )
+        if self.quantization is not None and self.quantization not in ONLINE_METHODS:
+            raise ValueError(
+                f"engine quantization must be null or one of {', '.join(ONLINE_METHODS)}, "
+                f"got {self.quantization!r}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON-ready values, for requests, tags and digests."""
-        return {**dataclasses.asdict(self), "device": str(self.device)}
+        """Plain JSON-ready values, for requests, tags and digests.
+
+        Without `quantization` where there is none, so that digests of before it existed hold.
+        """
+        plain = {**dataclasses.asdict(self), "device": str(self.device)}
+        if self.quantization is None:
+            del plain["quantization"]
+        return plain
 
     def engine_kwargs(self, model: str) -> dict[str, Any]:
         """Keyword arguments for `vllm.LLM` and `vllm.AsyncEngineArgs`; `model` is a directory.
@@ -92,6 +107,8 @@ class EngineSettings:
         }
         if self.kv_cache_gib is not None:
             kwargs["kv_cache_memory_bytes"] = int(self.kv_cache_gib * BYTES_PER_GIB)
+        if self.quantization is not None:
+            kwargs["quantization"] = self.quantization
         return kwargs
 
 

@@ -143,7 +143,8 @@ def _is_there(archive: Archive, vault: Vault, model: str, found: _Whole) -> bool
     if not exists and not here.items:
         return False
     same_versions = found.without_left_out(digests) == found.digests
-    if here.params == found.ledger.params and same_versions and exists:
+    is_whole = exists or not found.digests  # without versions there is no registered model
+    if here.params == found.ledger.params and same_versions and is_whole:
         return True
     raise RecordConflict(
         f"{model} is on {vault.address} already and is not what the backup holds: "

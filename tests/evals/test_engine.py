@@ -51,6 +51,10 @@ def test_a_directory_without_a_checkpoint_is_named(tmp_path: Path) -> None:
             "cannot run the architecture",
         ),
         (ImportError("no vllm"), "install the extra"),
+        (
+            RuntimeError("_C::static_scaled_fp8_quant() expected"),
+            "no such kernel for this hardware",
+        ),
         (OSError("truncated header"), "complete checkpoint"),
     ],
 )
@@ -129,6 +133,13 @@ def running(core: StubCore, folder: Path, *, stated: int = 100, allowed: int = 2
     made = Engine(folder, MANIFEST, EngineSettings(max_model_len_tokens=allowed))
     made._llm = SimpleNamespace(llm_engine=core, get_tokenizer=Letters)
     return made
+
+
+def test_what_is_kept_of_prompts_can_be_dropped(core: StubCore, tmp_path: Path) -> None:
+    made, dropped = running(core, tmp_path), []
+    made._llm.reset_prefix_cache = lambda: dropped.append(True)
+    made.forget()
+    assert dropped == [True]
 
 
 def answers(of: Engine, ask: Ask, inputs: list[str]) -> dict[int, Answer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +47,27 @@ def write_safetensors(path: Path, header: Mapping[str, Any], data: bytes) -> Non
     path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + data)
 
 
-def make_fp8(directory: Path, *, attention: bool = True) -> Path:
-    """A checkpoint that is FP8 already, per channel with dynamic token activations."""
+def make_fp8(
+    directory: Path,
+    *,
+    attention: bool = True,
+    weights: str = "channel",
+    ignore: Sequence[str] = ("lm_head",),
+) -> Path:
+    """A checkpoint that is FP8 already, with dynamic token activations."""
+    scales = 4 if weights == "channel" else 1
     layers = ["model.layers.0.mlp.up_proj"] + ["model.layers.0.self_attn.q_proj"] * attention
     header: dict[str, Any] = {}
     at = 0
     for layer in layers:
         for name, dtype, shape, size in (
             (f"{layer}.weight", "F8_E4M3", [4, 4], 16),
-            (f"{layer}.weight_scale", "F32", [4, 1], 16),
+            (f"{layer}.weight_scale", "F32", [scales, 1], 4 * scales),
         ):
             header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
             at += size
     group = {
-        "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "dynamic": False},
+        "weights": {"num_bits": 8, "type": "float", "strategy": weights, "dynamic": False},
         "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
     }
     config = {
@@ -68,7 +75,7 @@ def make_fp8(directory: Path, *, attention: bool = True) -> Path:
         "quantization_config": {
             "quant_method": "compressed-tensors",
             "config_groups": {"group_0": group},
-            "ignore": ["lm_head"],
+            "ignore": list(ignore),
         },
     }
     make(directory, config=config)

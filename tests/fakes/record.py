@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,8 @@ from registry.store import Record, Registration
 class MemoryVersions:
     def __init__(self) -> None:
         self.stored: dict[str, list[ModelVersion]] = {}
-        self.folders: dict[str, Path] = {}
+        self.files: dict[str, dict[str, bytes]] = {}
+        """By digest and path; whoever registered a folder may remove it."""
         self.aliases: dict[str, dict[str, int]] = {}
         self.descriptions: dict[tuple[str, int | None], str] = {}
         self.uploads: dict[str, str] = {}
@@ -44,7 +44,10 @@ class MemoryVersions:
             tags={**what.tags, Tag.DIGEST: checkpoint.digest},
         )
         mine.append(made)
-        self.folders[checkpoint.digest] = checkpoint.directory
+        self.files[checkpoint.digest] = {
+            entry.path: (checkpoint.directory / entry.path).read_bytes()
+            for entry in checkpoint.manifest.files
+        }
         return made
 
     def again(self, version: ModelVersion, tags: Mapping[str, str]) -> ModelVersion:
@@ -86,7 +89,7 @@ class MemoryVersions:
     def download(self, version: ModelVersion, target: Path) -> None:
         for entry in version.manifest.files:
             (target / entry.path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.folders[version.digest] / entry.path, target / entry.path)
+            (target / entry.path).write_bytes(self.files[version.digest][entry.path])
 
     def tag(self, version: ModelVersion, tags: Mapping[str, str]) -> None:
         current = self.get(version.model, version.version)

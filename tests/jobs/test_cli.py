@@ -48,6 +48,23 @@ def test_every_verb_of_the_reference_is_there_with_examples() -> None:
         (("promote",), "Missing argument"),
         (("--port", "99999", "status"), "1..65535"),
         (("sing",), "No such command"),
+        (("gate", "power", "--psi", "nan"), "--psi must be a share from 0 to 1"),
+        (
+            (
+                "promote",
+                "ck",
+                "--plan",
+                "--waive",
+                "g",
+                "--waived-by",
+                "Ann",
+                "--waiver-expires",
+                "2020-01-01",
+                "--reason",
+                "r",
+            ),
+            "expired on 2020-01-01",
+        ),
         (("--home", "/proc/nohome", "status"), "choose another with --home"),
         (("--home", "/etc/passwd", "status"), "is a file"),
         (("promote", "nowhere", "--config", "deep.yaml"), "nested too deeply"),
@@ -55,6 +72,7 @@ def test_every_verb_of_the_reference_is_there_with_examples() -> None:
 )
 def test_wrong_use_is_exit_2_with_a_reason(run: object, args: tuple[str, ...], told: str) -> None:
     Path("deep.yaml").write_text("[" * 5000)
+    checkpoints.make(Path("ck"))
     result: Result = run(*args)  # type: ignore[operator]
     assert result.exit_code == Exit.USAGE
     assert told in result.output

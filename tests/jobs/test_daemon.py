@@ -135,3 +135,44 @@ def test_one_that_was_never_started_is_not_found(daemon: Daemon) -> None:
     daemon.record.write_text(json.dumps({"port": 1234, "token": "nobody has this"}))
     assert daemon.facts() is None
     assert not daemon.stop()
+
+
+def test_what_a_killed_one_left_behind_is_ended_before_another_starts(daemon: Daemon) -> None:
+    start(daemon, PARENT)
+    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
+    child = psutil.Process(int(daemon.log.read_text()))
+    process = daemon.process()
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert child.is_running()
+    start(daemon, SLEEPER)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    assert daemon.stop()
+
+
+def test_what_a_killed_one_left_behind_is_ended_by_stopping_too(daemon: Daemon) -> None:
+    start(daemon, PARENT)
+    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
+    child = psutil.Process(int(daemon.log.read_text()))
+    process = daemon.process()
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert daemon.stop()
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_children_that_may_outlive_it_are_left_to_its_successor(tmp_path: Path) -> None:
+    daemon = Daemon(name="part", home=tmp_path, keeps_children=True)
+    start(daemon, PARENT)
+    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
+    child = psutil.Process(int(daemon.log.read_text()))
+    process = daemon.process()
+    assert process is not None
+    process.kill()
+    process.wait()
+    start(daemon, SLEEPER)
+    assert child.is_running()
+    child.kill()
+    assert daemon.stop()

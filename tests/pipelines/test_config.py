@@ -52,6 +52,13 @@ def test_every_setting_is_in_the_digest() -> None:
         assert config.parse(changed, source="test").digest != base
 
 
+def test_where_data_lies_is_kept_and_is_not_in_the_digest() -> None:
+    found = config.parse({"data_dir": "corpora"}, source="test")
+    assert found.data_dir == "corpora"
+    assert found.digest == PromotionConfig().digest
+    assert config.parse(yaml.safe_load(found.to_yaml()), source="test") == found
+
+
 @pytest.mark.parametrize(
     ("raw", "told"),
     [

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,7 +157,6 @@ def test_process_killed_after_any_write_ends_the_same_when_run_again(
         assert one.run(prepare)[0] == 0
         code, said = one.run(**command, signal_after=at)
         assert code == -signal.SIGKILL, said
-        began = time.monotonic()
-        assert one.run(**command) == (0, ""), writes[at - 1]
-        assert time.monotonic() - began < 25  # a dead owner on this machine is not waited for
+        # A dead owner on this machine is not waited for, or this would take an hour.
+        assert one.run(**command, lease_s=3600.0) == (0, ""), writes[at - 1]
         assert one.seen() == wanted, f"killed after write {at} ({writes[at - 1]})"

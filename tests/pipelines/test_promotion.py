@@ -478,3 +478,14 @@ def test_what_a_dead_owner_left_on_the_plane_is_taken_down(world: World) -> None
     made = world.promote(2, wrong=300, **FAST)
     assert made.ending is Ending.REFUSED
     assert (world.plane.running(), world.plane.shares) == ((1,), {1: 100})
+
+
+def test_freeze_needs_a_reason_and_a_second_thaw_is_no_error(world: World) -> None:
+    with pytest.raises(ConfigInvalid, match="a reason is needed"):
+        records.freeze(world.record, "grammar", said("  "))
+    records.freeze(world.record, "grammar", said("first"))
+    read = world.record.ledger.read
+    seen = [read("grammar"), read("grammar")]  # both commands looked before either wrote
+    assert all(log.frozen is not None for log in seen)
+    assert records.thaw(world.record, "grammar", said("over")) is not None
+    assert records.thaw(world.record, "grammar", said("over")) is None

@@ -31,9 +31,17 @@ def test_the_plain_form_has_every_field() -> None:
     assert EngineSettings(**plain) == EngineSettings(device=DeviceKind.CUDA)
 
 
+def test_online_quantization_is_asked_for_and_leaves_other_digests_alone() -> None:
+    assert EngineSettings(quantization="fp8").engine_kwargs("a")["quantization"] == "fp8"
+    assert EngineSettings(quantization="fp8").to_dict()["quantization"] == "fp8"
+    assert "quantization" not in EngineSettings().engine_kwargs("a")
+    assert "quantization" not in EngineSettings().to_dict()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"quantization": "int3"}, "quantization must be null or one of fp8"),
         ({"device": "tpu"}, "device must be one of cpu, cuda"),
         ({"dtype": "fp8"}, "dtype must be one of"),
         ({"max_model_len_tokens": 8}, r"max_model_len_tokens must be 16\.\.1048576, got 8"),

@@ -1,0 +1,1 @@
+"""A real language model to judge: SmolLM2-135M-Instruct, and LoRA weights that make it correct."""
