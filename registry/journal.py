@@ -13,12 +13,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from registry import disk
 from registry.entering import enter_all
 from registry.journaled_evidence import JournaledEvidence
 from registry.patience import Patience
 from registry.pending import Pending, counted
 from registry.store import Record
 from registry.waiting_record import NothingWaits, PatientLedger, PatientVersions
+from registry.wording import size
+
+LITTLE_BYTES = 1 << 20
+"""Less free room than this explains a local server that cannot write."""
 
 
 def journaled(
@@ -44,7 +49,11 @@ def journaled(
     def kept() -> str:
         waiting = len(pending.waiting())
         are = "is" if waiting == 1 else "are"
-        return f"{counted(waiting)} {are} kept in {folder}." if waiting else ""
+        told = [f"{counted(waiting)} {are} kept in {folder}."] if waiting else []
+        free = disk.free_bytes(folder)
+        if free < LITTLE_BYTES:  # a server on this disk answers 500 and does not say why
+            told.append(f"Only {size(free)} are free on the disk of {folder}; make room there.")
+        return " ".join(told)
 
     patience = Patience(patience_s=patience_s, note=note, clock=clock, sleep=sleep, kept=kept)
     evidence = JournaledEvidence(record, pending, patience, now_ms)

@@ -145,3 +145,14 @@ def entry(run: str) -> LedgerEntry:
         Kind.PROMOTE, version=1, digest="sha256:1", policy_digest="sha256:p",
         evidence_run=run, actor="a", reason="r", at="2030-01-01T00:00:00Z",
     )  # fmt: skip
+
+
+def test_giving_up_on_a_full_disk_names_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / MODEL)
+    record = home.process(patience_s=0.0)
+    home.plan(lambda n, _: "away")
+    monkeypatch.setattr("registry.disk.free_bytes", lambda folder: 0)
+    with pytest.raises(RecordUnavailable, match=r"0 bytes are free on the disk of .*make room"):
+        record.ledger.read(MODEL)
