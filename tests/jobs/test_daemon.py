@@ -176,3 +176,12 @@ def test_children_that_may_outlive_it_are_left_to_its_successor(tmp_path: Path) 
     assert child.is_running()
     child.kill()
     assert daemon.stop()
+
+
+def test_one_that_ends_on_a_full_disk_says_so(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(daemon, [sys.executable, "-c", "pass"])
+    monkeypatch.setattr("registry.disk.free_bytes", lambda folder: 0)
+    with pytest.raises(StackError, match="only 0 bytes are free on the disk of"):
+        daemon.wait(lambda: False, timeout_s=10)
