@@ -15,15 +15,13 @@ from evals.comparison import Demand, Rates
 from evals.evidence import Compared
 from evals.material import Material
 from evals.outcome import Outcomes
-from evals.policy import GatePolicy
+from evals.policy import PSI, GatePolicy
 from evals.rules import Measure, Rule
 from evals.stats import bootstrap, sizing
 from evals.stats.sizing import Noise
 from evals.suite import Example, Suite
 
 MEASURED = "noise of two runs"
-PSI = (0.01, 0.02, 0.05)
-"""Shares of examples that change sides: a good FP8 variant, a usual one, another training run."""
 
 Runs = Mapping[str, tuple[Outcomes, Outcomes]]
 """Two runs of one model, by suite."""

@@ -17,6 +17,9 @@ from typing import Any
 from evals.suite import SuiteKind
 
 FORMAT = "liftlock/gate-policy/v2"
+PSI = (0.01, 0.02, 0.05)
+"""Shares of examples that change sides, assumed where nothing was measured: a good FP8 variant, a
+usual one, another training run."""
 
 
 class Direction(StrEnum):

@@ -6,19 +6,21 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from evals import metrics, planning
-from evals.evidence import Unavailable
 from evals.outcome import Outcomes
-from evals.planning import Row
+from evals.policy import PSI
 from evals.suite import Suite
 from jobs.cli_options import config_option, data_folder, json_option, load_config
 from jobs.errors import UsageError
 from jobs.guard import guarded
 from jobs.settings import Settings
+
+if TYPE_CHECKING:
+    from evals.evidence import Unavailable
+    from evals.planning import Row, Runs
 
 
 @click.group()
@@ -40,7 +42,7 @@ def gate() -> None:
     type=click.FloatRange(0.0, 1.0),
     multiple=True,
     help="Share of examples assumed to change sides, 0..1; may be repeated. "
-    f"[default: {', '.join(f'{share:g}' for share in planning.PSI)}]",
+    f"[default: {', '.join(f'{share:g}' for share in PSI)}]",
 )
 @click.option(
     "--noise",
@@ -81,6 +83,7 @@ def _power(  # one keyword per option
     data_dir: Path | None,
     as_json: bool,
 ) -> None:
+    from evals import planning
     from pipelines.outcomes import suites_of
 
     wrong = [value for value in psi if not 0.0 <= value <= 1.0]
@@ -90,14 +93,14 @@ def _power(  # one keyword per option
     config, folder = load_config(config_file, None)
     found = suites_of(config, folder, data_folder(settings, data_dir, config, folder))
     runs = None if noise is None else _runs(found.loaded, *noise)
-    rows = planning.plan(found.loaded, config.gates, psi or planning.PSI, runs)
+    rows = planning.plan(found.loaded, config.gates, psi or PSI, runs)
     if as_json:
         click.echo(json.dumps(_as_json(rows, found.absent), indent=2))
     else:
         click.echo("\n".join(_table(rows, found.absent)))
 
 
-def _runs(suites: Sequence[Suite], first: Path, second: Path) -> planning.Runs:
+def _runs(suites: Sequence[Suite], first: Path, second: Path) -> Runs:
     runs = {}
     for suite in suites:
         one, other = _outcomes(first, suite.name), _outcomes(second, suite.name)
@@ -148,6 +151,8 @@ def _table(rows: Sequence[Row], unavailable: Sequence[Unavailable]) -> list[str]
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
+    from evals import metrics, planning
+
     notes = [
         "Power: chance that a candidate exactly as good as the champion passes. Needed: examples",
         "for the wanted power. Margin in points; of a limit, in per cent.",

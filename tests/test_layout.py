@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("registry", "evals", "serving", "pipelines", "jobs")
-HEAVY = ("mlflow", "torch", "ray", "vllm", "lm_eval", "llmcompressor", "transformers")
+HEAVY = (
+    "mlflow", "torch", "ray", "vllm", "lm_eval", "llmcompressor", "transformers", "numpy", "scipy",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PACKAGES)
