@@ -148,12 +148,12 @@ def _lower_bound(observed: _Observed, alpha: float) -> float:
 
 def _below(excess: Callable[[float], float], estimate: float, n: int) -> float:
     """A difference below the estimate that is refuted, or -1 if there is none."""
-    step = 4.0 / n
-    while (low := estimate - step) > -1.0:
+    step, least = 4.0 / n, -1.0 + _D_TOLERANCE
+    while (low := max(estimate - step, least)) > least:
         if excess(low) <= 0.0:
             return low
         step *= 2.0
-    return -1.0
+    return least if excess(least) <= 0.0 else -1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,6 +203,16 @@ class TestNoninferiority:
         assume(abs(lower + delta) > 1e-7)
         assert (stats.noninferiority_pvalue(*observed, delta) <= ALPHA) == (lower > -delta)
 
+    def test_pvalue_and_interval_decide_alike_on_the_smallest_suites(self) -> None:
+        """Every result of up to 6 examples: bounds far from the estimate are searched for too."""
+        for n in range(1, 7):
+            for wins in range(n + 1):
+                for losses in range(n + 1 - wins):
+                    lower = stats.paired_difference_interval(wins, losses, n, ALPHA).lower
+                    for delta in (0.05, 0.2, 0.5, 0.9):
+                        pvalue = stats.noninferiority_pvalue(wins, losses, n, delta)
+                        assert (pvalue <= ALPHA) == (lower > -delta), (wins, losses, n, delta)
+
 
 class TestErrorRate:
     @pytest.mark.parametrize(("n", "psi"), [(120, 0.06), (120, 0.3), (300, 0.04)])
