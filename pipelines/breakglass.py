@@ -71,7 +71,7 @@ def go_back(emergency: Emergency, *, to: int | None, reason: str) -> WentBack:
     version, config = _kept(emergency, entry)
     epochs = [log.epoch, emergency.edge_epoch(), *(r.epoch for r in done)]
     epoch = max(epochs) + 1
-    policy = dataclasses.replace(config.rollout, steps=(100,), bake_s=0.0)
+    policy = config.rollout.at_once()
 
     def commit(answer: Answer) -> None:
         copy.rollbacks.add(
@@ -102,13 +102,13 @@ def _champion(log: Log, model: str) -> LedgerEntry:
 def _target(log: Log, model: str, to: int | None, serving: int) -> LedgerEntry:
     """The entry to go back to, by what this machine knows."""
     if to is not None:
-        served = [e for e in log.entries if e.version == to]
-        if not served or to == serving:
+        served = log.newest_of(to)
+        if served is None or to == serving:
             raise NothingToServe(
                 f"version {to} never served {model}, or serves already; these served: "
                 f"{sorted({e.version for e in log.entries})}"
             )
-        return served[-1]
+        return served
     before = _previous(log, serving)
     if before is None:
         raise NothingToServe(f"no version served {model} before version {serving}")
@@ -117,10 +117,9 @@ def _target(log: Log, model: str, to: int | None, serving: int) -> LedgerEntry:
 
 def _previous(log: Log, serving: int) -> LedgerEntry | None:
     """What was in charge before the version that serves, which may not be entered yet."""
-    entries = list(log.entries)
-    if entries and entries[-1].version != serving:
-        known = next(e for e in reversed(entries) if e.version == serving)
-        entries.append(dataclasses.replace(known, kind=Kind.ROLLBACK))
+    entries, known = log.entries, log.newest_of(serving)
+    if known is not None and known is not entries[-1]:
+        entries = (*entries, dataclasses.replace(known, kind=Kind.ROLLBACK))
     return ledger.previous(entries)
 
 
@@ -140,8 +139,7 @@ def _kept(emergency: Emergency, entry: LedgerEntry) -> tuple[ModelVersion, Promo
             f"the weights of version {number} are not on this machine ({folder}); choose another "
             "with --to, or go back without --now once MLflow answers"
         )
-    source = f"settings of ledger entry {entry.seq}"
-    return version, configs.parse(configs.from_yaml(settings, source=source), source=source)
+    return version, configs.parse_text(settings, source=f"settings of ledger entry {entry.seq}")
 
 
 def enter(
@@ -182,7 +180,7 @@ def _enter(record: Record, model: str, copy: LocalCopy, made: LocalRollback) -> 
             return log.mark(
                 MarkKind.NOTED, owner=str(made.epoch), actor=made.actor, reason=text, at=made.at
             )
-        served = [e for e in log.entries if e.version == made.version][-1]
+        served = _served(log, made)
         return log.entry(
             Kind.ROLLBACK,
             version=made.version,
@@ -210,10 +208,16 @@ def _is_entered(log: Log, made: LocalRollback) -> bool:
     )
 
 
+def _served(log: Log, made: LocalRollback) -> LedgerEntry:
+    """When the version that was gone back to served before."""
+    served = log.newest_of(made.version)
+    assert served is not None, "only what is in the ledger is gone back to"
+    return served
+
+
 def _evidence(record: Record, model: str, copy: LocalCopy, made: LocalRollback) -> str:
     """A run with the settings, so that the version can be served again from the record alone."""
-    log = copy.load_log()
-    served = [e for e in log.entries if e.version == made.version][-1]
+    served = _served(copy.load_log(), made)
     evidence = record.evidence
     run_id = evidence.open(
         model, f"rollback --now to version {made.version}", {Tag.STAGE: "rollback"}, None

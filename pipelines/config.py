@@ -131,19 +131,24 @@ def load(path: Path | None, *, model: str | None = None) -> PromotionConfig:
     return parse(raw, source=str(path) if path else "the default settings")
 
 
+def parse_text(text: str, *, source: str) -> PromotionConfig:
+    """Reads settings that were stored, such as those on a run.
+
+    Raises:
+        ConfigInvalid: as `load`.
+    """
+    return parse(_from_yaml(text, source=source), source=source)
+
+
 def _read(path: Path) -> Any:
     try:
-        return from_yaml(reading.read_text(path, MAX_BYTES), source=f"settings file {path}")
+        return _from_yaml(reading.read_text(path, MAX_BYTES), source=f"settings file {path}")
     except reading.Unreadable as exc:
         raise ConfigInvalid(f"settings file {path} {exc}") from exc
 
 
-def from_yaml(text: str, *, source: str) -> Any:
-    """The plain data of a settings file, for `parse`.
-
-    Raises:
-        ConfigInvalid: it is not YAML, or more than plain data.
-    """
+def _from_yaml(text: str, *, source: str) -> Any:
+    """The plain data of a settings file; ConfigInvalid where it is not YAML, or more than that."""
     try:
         raw = strict_yaml.parse(text)
     except ValueError as exc:

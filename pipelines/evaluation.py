@@ -13,6 +13,7 @@ from evals.errors import SuiteUnavailable
 from evals.evidence import Unavailable
 from evals.verdict import Basis, GateStatus, Verdict
 from pipelines import identity, outcomes, reporting
+from pipelines.config import PromotionConfig
 from pipelines.errors import StageFailed
 from pipelines.outcomes import Evaluation, Found
 from pipelines.place import Place
@@ -162,12 +163,28 @@ def judge(
     unavailable: Sequence[Unavailable] = (),
 ) -> Verdict:
     """The verdict over all suites. Pure."""
-    policy = question.config.gates
+    champion = question.champion.digest if question.champion else None
+    return verdict_of(
+        question.config, compared, unavailable, candidate=question.candidate.digest,
+        champion=champion,
+    )  # fmt: skip
+
+
+def verdict_of(
+    config: PromotionConfig,
+    compared: Sequence[report.Compared],
+    unavailable: Sequence[Unavailable],
+    *,
+    candidate: str,
+    champion: str | None,
+) -> Verdict:
+    """The verdict over all suites between two checkpoints, given by their digests. Pure."""
+    policy = config.gates
     verdict = Verdict.combine(
         gate.decide_all(compared, policy, unavailable),
-        candidate_digest=question.candidate.digest,
-        champion_digest=question.champion.digest if question.champion else None,
-        policy_digest=question.config.digest,
+        candidate_digest=candidate,
+        champion_digest=champion,
+        policy_digest=config.digest,
         policy=policy.as_dict(),
     )
     return dataclasses.replace(verdict, skipped=gate.skipped(policy, unavailable))

@@ -8,7 +8,6 @@ taken from the record, so an interrupted promotion goes on by running the same c
 
 from __future__ import annotations
 
-import datetime
 import enum
 import json
 from collections.abc import Callable
@@ -47,7 +46,6 @@ RUNTIME_FILE = "runtime.json"
 OUTCOMES_FILE = "outcomes.json"
 """Says which run holds the outcomes that the candidate was judged by."""
 STAGE_NAMES = ("register", "quantize", "evaluate", "evaluate champion", "gate")
-DAY_S = 24 * 3600
 
 
 class Ending(enum.StrEnum):
@@ -136,7 +134,10 @@ def _promote(request: Request, place: Place, mine: Owned) -> Promotion:
         request.config.model, _run_name(request), {Tag.STAGE: records.PROMOTION_STAGE}, None
     )
     with evidence_closed(place.record.evidence, run_id):
-        promotion = _Attempt(request=request, place=place, mine=mine, run_id=run_id).run()
+        runtime = identity.runtime_of(request.config)
+        promotion = _Attempt(
+            request=request, place=place, mine=mine, run_id=run_id, runtime=runtime
+        ).run()
         ending = str(promotion.ending)
         name = f"{_run_name(request)}: {ending}"
         place.record.evidence.label(run_id, {Tag.ENDING: ending, "mlflow.runName": name})
@@ -160,6 +161,7 @@ class _Attempt:
     place: Place
     mine: Owned
     run_id: str
+    runtime: Runtime
 
     def run(self) -> Promotion:
         request, place = self.request, self.place
@@ -169,15 +171,14 @@ class _Attempt:
             run_id=self.run_id,
             evidence=evidence,
             progress=place.progress,
-            reuse=Reuse(oldest_ms=_oldest_ms(place.now(), config), rerun=request.rerun),
+            reuse=Reuse.within(config.evidence_max_age_days, place.now(), request.rerun),
             enter=self.mine.enter,
         )
-        runtime = identity.runtime_of(config)
-        _log_request(request, runtime, place, self.run_id)
+        _log_request(request, self.runtime, place, self.run_id)
         base = registering.register(_source(request), place, stages)
         made, measured = _variant(request, base, place, stages)
         log = place.record.ledger.read(config.model)
-        candidate = _released(made, runtime, log, place)
+        candidate = _released(made, self.runtime, log, place)
         place.record.versions.mirror(config.model, {CANDIDATE: candidate.version})
         _tell_if_it_served(candidate, log, place)
         judged = evaluation.evaluate(_question(self, candidate, log, measured), place, stages)
@@ -210,7 +211,7 @@ class _Attempt:
             now=self.place.now,
             entries_seen=len(log.entries),
             epoch=self.mine.epoch,
-            runtime_digest=identity.runtime_of(self.request.config).digest,
+            runtime_digest=self.runtime.digest,
             waiver=waiver,
         )
         switched = _roll_out(self, candidate, change, stages)
@@ -241,12 +242,6 @@ class _Attempt:
         place.record.evidence.text(self.run_id, "report.html", page)
         place.progress.note(waivers.sentence(waiver))
         return waiver
-
-
-def _oldest_ms(now: str, config: PromotionConfig) -> int:
-    """The time before which evidence is too old, Unix milliseconds."""
-    at = datetime.datetime.fromisoformat(now).timestamp()
-    return int(1000 * (at - config.evidence_max_age_days * DAY_S))
 
 
 def _released(made: ModelVersion, runtime: Runtime, log: Log, place: Place) -> ModelVersion:

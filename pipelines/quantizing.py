@@ -5,7 +5,6 @@ The stages are the promotion's, so a promotion of the same checkpoint takes them
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from registry.model import ModelVersion, Tag
 
 VARIANT_STAGE = "variant"
 """Tag of runs that are about one variant."""
-DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +101,11 @@ def source_of(request: Request) -> Source:
 
 def stages_of(request: Request, place: Place, mine: Owned, run_id: str) -> Stages:
     """The stages under a run; evidence that a promotion would find too old is too old here."""
-    at_s = datetime.datetime.fromisoformat(place.now()).timestamp()
-    oldest_s = at_s - request.config.evidence_max_age_days * DAY_S
     return Stages(
         model=request.config.model,
         run_id=run_id,
         evidence=place.record.evidence,
         progress=place.progress,
-        reuse=Reuse(oldest_ms=int(1000 * oldest_s)),
+        reuse=Reuse.within(request.config.evidence_max_age_days, place.now()),
         enter=mine.enter,
     )

@@ -209,12 +209,15 @@ def reconcile(record: Record, model: str) -> None:
         aliases[CHAMPION] = now.version
         aliases[PREVIOUS] = before.version if before else None
     record.versions.mirror(model, aliases)
-    redescribe(record, model)
+    _describe(record, model, log)
 
 
 def redescribe(record: Record, model: str) -> None:
     """Sets the model's description from the ledger."""
-    log = record.ledger.read(model)
+    _describe(record, model, record.ledger.read(model))
+
+
+def _describe(record: Record, model: str, log: Log) -> None:
     attempts = record.evidence.recent(model, PROMOTION_STAGE, SHOWN_ENTRIES)
     record.versions.describe(model, None, describe(log, attempts, record.evidence.url))
 

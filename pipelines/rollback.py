@@ -20,7 +20,7 @@ from pipelines.stage import Stages, evidence_closed
 from pipelines.switch import Switch, SwitchResult
 from registry import cache
 from registry.errors import NotFound, RecordConflict
-from registry.ledger import Kind, LedgerEntry
+from registry.ledger import Kind, LedgerEntry, Log
 from registry.model import ModelVersion, Tag
 from registry.store import Record
 from serving.plane import Answer
@@ -115,13 +115,16 @@ def champion_of(record: Record, model: str) -> LedgerEntry:
     Raises:
         NothingToServe: nothing was ever promoted.
     """
-    entry = record.ledger.read(model).champion
-    if entry is None:
+    return _champion(record.ledger.read(model), model)
+
+
+def _champion(log: Log, model: str) -> LedgerEntry:
+    if log.champion is None:
         raise NothingToServe(
             f"nothing was promoted to {model} yet; run "
             f"`liftlock promote CHECKPOINT --model {model}`"
         )
-    return entry
+    return log.champion
 
 
 def interrupted(record: Record, model: str, to: int | None) -> LedgerEntry | None:
@@ -148,9 +151,8 @@ def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
     Raises:
         NothingToServe: there is none before, or that version never served or serves already.
     """
-    now = champion_of(record, model)
     log = record.ledger.read(model)
-    entries = log.entries
+    now, entries = _champion(log, model), log.entries
     if to is None:
         before = log.previous
         if before is None:
@@ -159,8 +161,8 @@ def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
                 f"{_others(entries, now.version)}"
             )
         return before
-    served = [e for e in entries if e.version == to]
-    if not served:
+    served = log.newest_of(to)
+    if served is None:
         known = sorted({e.version for e in entries})
         raise NothingToServe(
             f"version {to} never served {model}, so it is not something to roll back to; "
@@ -168,7 +170,7 @@ def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
         )
     if now.version == to:
         raise NothingToServe(f"version {to} of {model} is in charge already")
-    return served[-1]
+    return served
 
 
 def _others(entries: tuple[LedgerEntry, ...], now: int) -> str:
@@ -189,8 +191,7 @@ def settings_of(record: Record, model: str, entry: LedgerEntry) -> PromotionConf
             f"the settings that version {entry.version} of {model} was promoted with are not on "
             f"run {entry.evidence_run} any more; give them with --config"
         ) from exc
-    source = f"{SETTINGS_FILE} of {entry.evidence_run}"
-    return configs.parse(configs.from_yaml(stored, source=source), source=source)
+    return configs.parse_text(stored, source=f"{SETTINGS_FILE} of {entry.evidence_run}")
 
 
 def _nothing(answer: Answer) -> None:
@@ -204,8 +205,7 @@ def _switch(
     change: records.Change,
     mine: Owned,
 ) -> SwitchResult:
-    # One step: the version has served before, and whoever rolls back is in a hurry.
-    policy = dataclasses.replace(config.rollout, steps=(100,), bake_s=0.0)
+    policy = config.rollout.at_once()
     stages = Stages(
         model=config.model,
         run_id=change.evidence_run,

@@ -8,6 +8,7 @@ interrupted one has no finished run and is redone.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ RESULT_FILE = "result.json"
 AGEING = ("evaluate", "gate")
 """Stages whose evidence has an age limit; what others made is as good as on its first day."""
 MAX_ERROR_CHARS = 500
+DAY_S = 24 * 3600
 Result = dict[str, Any]
 T = TypeVar("T")
 
@@ -114,6 +116,12 @@ class Reuse:
     """Evidence that ended before this time (Unix, milliseconds) is made again."""
     rerun: frozenset[str] = frozenset()
     """Names of stages that are made again whatever the record has."""
+
+    @classmethod
+    def within(cls, days: float, now: str, rerun: frozenset[str] = frozenset()) -> Reuse:
+        """What is at most so many days old at `now`, which is UTC in ISO 8601."""
+        at_s = datetime.datetime.fromisoformat(now).timestamp()
+        return cls(oldest_ms=int(1000 * (at_s - days * DAY_S)), rerun=rerun)
 
 
 class Stages:

@@ -13,12 +13,12 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals import gate
 from evals.errors import SuiteUnavailable
 from evals.evidence import Compared
 from evals.pace import Pace, paces
 from evals.verdict import GateStatus, Verdict
 from pipelines import (
+    evaluation,
     outcomes,
     ownership,
     pick,
@@ -204,15 +204,9 @@ class _AtWork:
             )
             for suite in self.suites.loaded
         ]
-        verdict = Verdict.combine(
-            gate.decide_all(compared, config.gates, self.suites.absent),
-            candidate_digest=arm.version.digest,
-            champion_digest=base.digest,
-            policy_digest=config.digest,
-            policy=config.gates.as_dict(),
+        return evaluation.verdict_of(
+            config, compared, self.suites.absent, candidate=arm.version.digest, champion=base.digest
         )
-        skipped = gate.skipped(config.gates, self.suites.absent)
-        return dataclasses.replace(verdict, skipped=skipped)
 
     def _row(self, arm: Arm, verdict: Verdict | None, pace: Pace | None, reason: str) -> Row:
         online = f", {arm.engine.quantization} while loading" if arm.engine.quantization else ""

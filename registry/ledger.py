@@ -163,6 +163,10 @@ class Log:
         """What a rollback returns to."""
         return previous(self.entries)
 
+    def newest_of(self, version: int) -> LedgerEntry | None:
+        """The last time that a version was put in charge."""
+        return next((e for e in reversed(self.entries) if e.version == version), None)
+
     @property
     def claim(self) -> Mark | None:
         """The newest claim: its owner is the only one that may act."""

@@ -152,9 +152,7 @@ class LiveRecord:
     def _settings_on(self, run_id: str) -> PromotionConfig | None:
         try:
             stored = self.record.evidence.read(run_id, SETTINGS_FILE)
-            return configs.parse(
-                configs.from_yaml(stored, source=SETTINGS_FILE), source=SETTINGS_FILE
-            )
+            return configs.parse_text(stored, source=SETTINGS_FILE)
         except (NotFound, ConfigInvalid):
             return None  # it has just begun, or another release wrote it
 
@@ -209,9 +207,7 @@ class LiveJournal:
         if log.champion is not None:
             with contextlib.suppress(RegistryError, ConfigInvalid):
                 stored = copy.load_settings(log.champion.seq)
-                config = configs.parse(
-                    configs.from_yaml(stored, source=SETTINGS_FILE), source=SETTINGS_FILE
-                )
+                config = configs.parse_text(stored, source=SETTINGS_FILE)
         return Kept(log=log, config=config)
 
 
