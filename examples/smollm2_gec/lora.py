@@ -82,6 +82,7 @@ def save(model: nn.Module, shape: Shape, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     tensors = {name: weight.detach().to(torch.bfloat16) for name, weight in adapters(model)}
     safetensors.torch.save_file(tensors, out / WEIGHTS_FILE, metadata={"format": "pt"})
+    (out / WEIGHTS_FILE).chmod(0o644)
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
