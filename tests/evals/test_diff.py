@@ -1,6 +1,6 @@
 """Word-level differences."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals import diff
@@ -19,6 +19,7 @@ def test_a_replaced_word_is_deleted_then_inserted() -> None:
 
 
 @given(sentences, sentences)
+@settings(deadline=None)
 def test_the_runs_rebuild_both_texts(before: str, after: str) -> None:
     runs = diff.words(before, after)
     assert " ".join(run.text for run in runs if run.mark is not Mark.INSERTED) == before
@@ -51,6 +52,7 @@ def test_marks_read_as_plain_text() -> None:
 
 
 @given(st.text(max_size=40))
+@settings(deadline=None)
 def test_equal_texts_have_no_marks(text: str) -> None:
     assert all(run.mark is Mark.SAME for run in diff.words(text, text))
     assert "".join(diff.marked(text, text).split()) == "".join(text.split())

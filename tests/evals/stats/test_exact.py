@@ -18,7 +18,7 @@ ALPHA = 0.05
 
 
 @st.composite
-def counts(draw: st.DrawFn, largest_n: int = 400) -> tuple[int, int, int]:
+def counts(draw: st.DrawFn, largest_n: int = 250) -> tuple[int, int, int]:
     n = draw(st.integers(1, largest_n))
     discordant = draw(st.integers(0, n))
     wins = draw(st.integers(0, discordant))
@@ -107,7 +107,7 @@ class TestPairedDifferenceInterval:
             assert region.chance(np.array([psi]))[0] == pytest.approx(direct, abs=1e-9)
 
     @given(st.integers(2, 200), st.floats(-0.5, -0.001), st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     def test_the_score_rises_with_wins_and_falls_with_losses(
         self, n: int, d: float, data: st.DataObject
     ) -> None:
@@ -128,14 +128,14 @@ class TestPairedDifferenceInterval:
         assert one.lower == pytest.approx(-other.upper)
 
     @given(counts())
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=12, deadline=None)
     def test_holds_the_observed_difference(self, observed: tuple[int, int, int]) -> None:
         wins, losses, n = observed
         interval = stats.paired_difference_interval(wins, losses, n, ALPHA)
         assert -1.0 <= interval.lower <= (wins - losses) / n <= interval.upper <= 1.0
 
     @given(counts())
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=12, deadline=None)
     def test_a_loss_turned_into_a_win_never_lowers_a_bound(
         self, observed: tuple[int, int, int]
     ) -> None:
@@ -147,7 +147,7 @@ class TestPairedDifferenceInterval:
         assert after.upper >= before.upper - 1e-7
 
     @given(counts())
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=12, deadline=None)
     def test_a_tie_turned_into_a_loss_never_raises_the_lower_bound(
         self, observed: tuple[int, int, int]
     ) -> None:
@@ -195,7 +195,7 @@ class TestPairedDifferenceInterval:
 
 class TestNoninferiority:
     @given(counts(), st.sampled_from([0.01, 0.02, 0.05, 0.2]))
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=12, deadline=None)
     def test_pvalue_and_interval_decide_alike(
         self, observed: tuple[int, int, int], delta: float
     ) -> None:
@@ -215,7 +215,7 @@ class TestNoninferiority:
 
 
 class TestErrorRate:
-    @pytest.mark.parametrize(("n", "psi"), [(120, 0.06), (120, 0.3), (300, 0.04)])
+    @pytest.mark.parametrize(("n", "psi"), [(120, 0.06), (80, 0.3), (300, 0.04)])
     def test_a_candidate_at_the_margin_passes_at_most_alpha_of_the_time(
         self, n: int, psi: float
     ) -> None:
@@ -230,16 +230,12 @@ class TestErrorRate:
             win_share = (psi - delta) / 2 / (1 - (psi + delta) / 2)
             chances = chance * scipy_stats.binom.pmf(wins, n - losses, win_share)
             # More wins never hurt, so those that pass are the upper ones.
-            least = next(
-                (
-                    int(w)
-                    for w in wins
-                    if chances[w:].sum() > 1e-9
-                    and exact.shows_noninferiority(int(w), losses, n, delta, ALPHA)
-                ),
-                None,
-            )
-            reached += 0.0 if least is None else float(chances[least:].sum())
+            low, high = -1, n - losses + 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                passes = exact.shows_noninferiority(middle, losses, n, delta, ALPHA)
+                low, high = (low, middle) if passes else (middle, high)
+            reached += float(chances[high:].sum())
         assert 0.0 < reached <= ALPHA
 
     def test_over_a_thousand_simulated_regressions_at_the_margin(self) -> None:
@@ -258,6 +254,7 @@ class TestMcNemar:
         assert stats.mcnemar_pvalue(0, 0) == stats.mcnemar_pvalue(4, 4) == 1.0
 
     @given(st.integers(0, 40), st.integers(0, 40))
+    @settings(deadline=None)
     def test_the_models_may_be_exchanged(self, wins: int, losses: int) -> None:
         one, other = stats.mcnemar_pvalue(wins, losses), stats.mcnemar_pvalue(losses, wins)
         assert one == pytest.approx(other)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
@@ -22,6 +22,7 @@ def test_without_discordance_it_has_a_closed_form() -> None:
 
 
 @given(counts)
+@settings(max_examples=50, deadline=None)
 def test_it_holds_the_estimate_and_stays_in_range(observed: tuple[int, int, int]) -> None:
     wins, losses, n = observed
     found = stats.tango_interval(wins, losses, n, ALPHA)
