@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 MIN_CLUSTERS = 20
 """Fewer cannot speak for others: with 8 unequal ones a candidate at the margin passed a gate of
-level 5 % in 9 % of simulated samples, with 20 in 5 % (benchmarks/gates.py)."""
+level 5 % in 7 % of simulated samples, with 20 in 5 % (benchmarks/gates.py)."""
 MIN_EXAMPLES = 2
 
 
@@ -48,7 +48,7 @@ class Material:
     def of(self, tag: str | None, unit: Unit) -> Material:
         """The examples with a tag, or all where it is None, by the unit to be resampled.
 
-        Bounds over few clusters are wrong twice as often as they may be, and none can be right; so
+        Bounds over few clusters are wrong more often than they may be, and none can be right; so
         below `MIN_CLUSTERS` nothing is said of other clusters.
         """
         part = self if tag is None else self._with(tag)
