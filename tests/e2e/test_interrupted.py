@@ -266,10 +266,9 @@ def small_disk() -> Iterator[Path]:
 def fill(folder: Path) -> Path:
     """Takes all the room that is left."""
     filler = folder / "filler"
-    with filler.open("wb") as file, contextlib.suppress(OSError):
-        while True:
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:  # unbuffered, or closing would meet the full disk once more
             file.write(b"\0" * (1 << 16))
-            file.flush()
     return filler
 
 
