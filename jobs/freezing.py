@@ -8,6 +8,7 @@ import click
 
 from jobs import placing, progress
 from jobs.cli_options import checked_model
+from jobs.errors import UsageError
 from jobs.guard import guarded
 from jobs.settings import Settings
 from pipelines import records
@@ -30,6 +31,8 @@ def freeze(settings: Settings, model: str, reason: str) -> None:
     \b
     Examples:
       liftlock freeze grammar --reason "holiday season"
+
+    Exits 2 for a model that was never tried here.
     """
 
     def body() -> None:
@@ -69,6 +72,11 @@ def _say(
     checked_model(model)
     terminal = progress.Terminal()
     record = placing.open_record(settings, terminal.note)
+    known = record.ledger.models()
+    if model not in known:  # a misspelled name would leave the real one unfrozen
+        raise UsageError(
+            f"{record.address} knows no model {model!r}; known are: {', '.join(known) or 'none'}"
+        )
     said = Said(actor=placing.actor(), reason=reason, now=placing.now)
     mark = call(record, said)
     try:

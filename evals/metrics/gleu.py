@@ -32,7 +32,6 @@ from evals.metrics import metric, text
 from evals.suite import Example
 
 ORDER = 4
-N_STATISTICS = 2 + 2 * ORDER
 
 DRAWS = 500  # as in the released script, as is the seed: the number of the draw times 101
 _SEED_STEP = 101

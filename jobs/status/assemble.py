@@ -44,6 +44,7 @@ def assemble(found: Gathered) -> Status:
         record=None if isinstance(found.record, Unread) else found.record,
         champion=known.champion if known is not None else None,
         previous=known.previous if known is not None else None,
+        waiver=known.waiver if known is not None else None,
         entries=len(log.entries) if log is not None else None,
         is_copy=log is None and kept is not None,
         evidence=had(found.evidence),

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from registry.ledger import LedgerEntry
+from registry.ledger import LedgerEntry, Waiver
 from serving.slo import SLO
 
 
@@ -201,6 +201,8 @@ class Status:
     """Address of the tracking server; None where it cannot be read."""
     champion: LedgerEntry | None = None
     previous: LedgerEntry | None = None
+    waiver: Waiver | None = None
+    """What the champion was let through on, although a gate did not pass."""
     entries: int | None = None
     """Entries in the ledger; None where it cannot be read."""
     is_copy: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs.status.facts import Edge, Owner, OwnerState, Status, Version, WorkState
+from pipelines import waivers
 
 
 def work_state(owner: Owner | None) -> WorkState:
@@ -43,6 +44,7 @@ def problems(status: Status) -> tuple[str, ...]:
     """What is wrong and what to do, one sentence each."""
     edge = status.edge
     refused = [kept.text for kept in status.journal if kept.is_refused]
+    refused += _waiver_over(status)
     if edge is None:
         return tuple(refused)
     found = [*refused, *_disagreement(status, edge), *_nobody_answers(status, edge)]
@@ -55,6 +57,16 @@ def problems(status: Status) -> tuple[str, ...]:
 
 def _candidate(version: int | None) -> str:
     return f"version {version}" if version is not None else "the candidate"
+
+
+def _waiver_over(status: Status) -> list[str]:
+    waiver = status.waiver
+    if waiver is None or not waivers.has_expired(waiver, status.at):
+        return []
+    return [
+        f"the waiver that the champion serves on expired on {waiver.expires}; promote a version "
+        f"that passes {', '.join(waiver.gates)}, or ask {waiver.by} to answer for it longer"
+    ]
 
 
 def _is_at_work(status: Status) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jobs.status.facts import Attempt, Burn, Owner, OwnerState, Status, Traffic, Version, Work
 from jobs.status.facts import WorkState as State
+from pipelines import waivers
 from pipelines.ownership import describe
 from registry.model import short
 
@@ -111,6 +112,8 @@ def _charge(status: Status) -> list[tuple[str, str]]:
         ("champion", f"version {now.version} ({short(now.digest)}) since {now.at}{told}"),
         ("why", f"{now.kind} by {now.actor}: {now.reason}"),
     ]
+    if status.waiver is not None:
+        lines.append(("waiver", waivers.sentence(status.waiver)))
     if status.evidence is not None:
         lines.append(("evidence", status.evidence))
     lines.append(("previous", f"version {before.version}" if before else "none"))

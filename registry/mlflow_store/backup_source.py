@@ -21,7 +21,7 @@ from registry.listing import MLMODEL_FILE
 from registry.manifest import Manifest
 from registry.mlflow_store.artifacts import Artifacts
 from registry.mlflow_store.evidence import PARENT_TAG
-from registry.mlflow_store.ledger_log import ledger_experiment
+from registry.mlflow_store.ledger_log import find_run
 from registry.mlflow_store.restored import known_as, restored_run
 from registry.mlflow_store.translating import translated
 from registry.mlflow_store.uploads import UPLOADED
@@ -67,7 +67,7 @@ class MlflowSource:
     def ledger(self, model: str) -> LedgerFacts:
         """See `Source.ledger`."""
         with translated(f"reading the ledger of {model}"):
-            run = self._ledger_run(model)
+            run = find_run(self._client, model)
         if run is None:
             return LedgerFacts(head=LedgerHead(), items=())
         keys = tuple(sorted(run.data.params))
@@ -151,16 +151,6 @@ class MlflowSource:
             token = page.token
             if not token:
                 return
-
-    def _ledger_run(self, model: str) -> Run | None:
-        experiment = self._client.get_experiment_by_name(ledger_experiment(model))
-        if experiment is None:
-            return None
-        runs = self._client.search_runs(
-            [experiment.experiment_id], f"tags.`{Tag.LEDGER}` = '{model}'", max_results=100
-        )
-        # The same choice as everybody who reads the ledger makes.
-        return min(runs, key=lambda r: (r.info.start_time, r.info.run_id), default=None)
 
     def _find(self, run_id: str) -> Run | None:
         """A run by its own id or by the one it had before it was restored."""

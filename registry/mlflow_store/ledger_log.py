@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from registry import ledger
-from registry.errors import RecordConflict
+from registry.errors import RecordConflict, RecordDenied
 from registry.mlflow_store.translating import translated
 from registry.model import Tag
 
@@ -27,6 +27,18 @@ def ledger_experiment(model: str) -> str:
     return f"{model}{SUFFIX}"
 
 
+def find_run(client: MlflowClient, model: str) -> Run | None:
+    """The run that is a model's ledger: of several the oldest. Ties break by id, so that everybody
+    agrees."""
+    experiment = client.get_experiment_by_name(ledger_experiment(model))
+    if experiment is None:
+        return None
+    runs = client.search_runs(
+        [experiment.experiment_id], f"tags.`{Tag.LEDGER}` = '{model}'", max_results=100
+    )
+    return min(runs, key=lambda r: (r.info.start_time, r.info.run_id), default=None)
+
+
 class MlflowLedger:
     """`registry.store.Ledger` on MLflow."""
 
@@ -36,7 +48,7 @@ class MlflowLedger:
     def read(self, model: str) -> ledger.Log:
         """See `Ledger.read`."""
         with translated(f"reading the ledger of {model}"):
-            run = self._find(model)
+            run = find_run(self._client, model)
         return ledger.parse(run.data.params) if run is not None else ledger.Log()
 
     def append(self, model: str, item: ledger.Item) -> None:
@@ -45,11 +57,18 @@ class MlflowLedger:
         try:
             with translated(f"writing ledger entry {item.seq} of {model}"):
                 self._client.log_param(run.info.run_id, item.key, item.to_json())
+                stored = self._client.get_run(run.info.run_id).data.params.get(item.key)
         except RecordConflict as exc:
             raise RecordConflict(
                 f"ledger entry {item.seq} of {model} was written by another command first; "
                 "nothing was recorded for this one. See `liftlock status`, then run it again"
             ) from exc
+        if stored != item.to_json():  # a proxy that answers 200 to everything has written nothing
+            raise RecordDenied(
+                f"ledger entry {item.seq} of {model} was accepted, but it is not there when read "
+                "back; check that an MLflow server, and nothing else, answers at the tracking "
+                "address"
+            )
 
     def models(self) -> tuple[str, ...]:
         """See `Ledger.models`."""
@@ -66,23 +85,13 @@ class MlflowLedger:
     def beats(self, model: str) -> Mapping[int, str]:
         """See `Ledger.beats`."""
         with translated(f"reading who works on {model}"):
-            run = self._find(model)
+            run = find_run(self._client, model)
         tags = run.data.tags if run is not None else {}
         return {int(k.removeprefix(_BEAT)): v for k, v in tags.items() if k.startswith(_BEAT)}
 
     def _run(self, model: str) -> Run:
         with translated(f"opening the ledger of {model}"):
-            return self._find(model) or self._create(model)
-
-    def _find(self, model: str) -> Run | None:
-        experiment = self._client.get_experiment_by_name(ledger_experiment(model))
-        if experiment is None:
-            return None
-        runs = self._client.search_runs(
-            [experiment.experiment_id], f"tags.`{Tag.LEDGER}` = '{model}'", max_results=100
-        )
-        # One run is the ledger: the oldest. Ties break by id, so that everybody agrees.
-        return min(runs, key=lambda r: (r.info.start_time, r.info.run_id), default=None)
+            return find_run(self._client, model) or self._create(model)
 
     def _create(self, model: str) -> Run:
         """Founds the ledger. An experiment's name is unique, so its maker alone makes the run."""
@@ -100,13 +109,13 @@ class MlflowLedger:
         )
         self._client.set_terminated(made.info.run_id)  # it takes parameters all the same
         time.sleep(SETTLE_S)  # lets a rival that stepped in too become visible
-        return self._find(model) or made
+        return find_run(self._client, model) or made
 
     def _await_founder(self, model: str) -> Run | None:
         """The run of whoever was first; None if it was killed between its two calls."""
         give_up_s = time.monotonic() + FOUNDING_S
         while time.monotonic() < give_up_s:
-            found = self._find(model)
+            found = find_run(self._client, model)
             if found is not None:
                 return found
             time.sleep(0.1)

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from jobs.cli import main
 from jobs.exits import Exit
-from registry.errors import RegistryError
+from registry.errors import RecordDenied, RegistryError
+from registry.ledger import Log, MarkKind
 from registry.mlflow_store import connect
 from tests.conftest import free_port
 
@@ -103,3 +104,15 @@ def test_commands_tell_it_and_leave_nothing(
     assert "Traceback" not in result.output
     assert not (tmp_path / "home" / "run").exists()
     assert not (tmp_path / "mlruns").exists()
+
+
+def test_a_server_that_takes_everything_and_keeps_nothing_is_found_out() -> None:
+    run = {"info": {"run_id": "r", "experiment_id": "1", "status": "FINISHED"}, "data": {}}
+    experiment = {"experiment_id": "1", "name": "grammar-ledger", "lifecycle_stage": "active"}
+    body = json.dumps({"experiment": experiment, "run": run, "runs": [run]}).encode()
+    at = "2026-11-29T17:00:00Z"
+    item = Log().mark(MarkKind.FREEZE, actor="ana@host", reason="audit", at=at)
+    with answering(200, "application/json", body) as address:
+        ledger = connect(address).ledger
+        with pytest.raises(RecordDenied, match="not there when read back"):
+            ledger.append("grammar", item)

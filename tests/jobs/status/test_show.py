@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import pytest
 from jobs.status import show
 from jobs.status.facts import Waiting
 from jobs.status.ports import Kept
-from registry.ledger import Log
+from registry.ledger import Kind, Log, Waiver
 from registry.model import Tag
 from serving.edge.history import Window
 from tests.jobs.status.test_gather import at_work
-from tests.jobs.status.world import World, attempt, config, freeze, serving, version
+from tests.jobs.status.world import World, attempt, config, entry, freeze, serving, version
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -83,6 +84,30 @@ def test_what_this_machine_last_knew_is_marked_as_such() -> None:
     text = show.as_text(world.look())
     assert "version 2 (000000000000) since 2026-11-29T17:00:00Z, as this machine last knew" in text
     assert "record    cannot be read: MLflow does not answer" in text
+
+
+@pytest.mark.parametrize("expires", ["2026-11-28", "2026-11-29"])
+def test_a_waiver_is_shown_and_a_problem_once_its_last_day_is_over(expires: str) -> None:
+    world = serving()
+    waiver = Waiver(by="Ann Bell", reason="known gap", expires=expires, gates=("clean/changed",))
+    first = world.entries[0]
+    world.entries = (first, entry(2, (first,), waiver=waiver))
+    text = show.as_text(world.look())
+    assert f"waiver    waived by Ann Bell until {expires} for clean/changed: known gap" in text
+    assert ("problem   the waiver that the champion serves on expired" in text) == (
+        expires < "2026-11-29"
+    )
+
+
+def test_going_back_to_a_waived_version_keeps_its_waiver_in_view() -> None:
+    waiver = Waiver(by="Ann Bell", reason="known gap", expires="2026-12-24", gates=("g",))
+    first = entry(1, waiver=waiver)
+    second = entry(2, (first,))
+    third = dataclasses.replace(entry(1, (first, second)), kind=Kind.ROLLBACK)
+    assert Log(items=(first, second)).waiver is None
+    assert Log(items=(first, second, third)).waiver == waiver
+    again = entry(1, (first, second, third))
+    assert Log(items=(first, second, third, again)).waiver is None
 
 
 def test_nothing_promoted_and_no_edge() -> None:
