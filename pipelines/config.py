@@ -77,6 +77,8 @@ class PromotionConfig:
     resources: Resources = field(default_factory=Resources)
     evidence_max_age_days: float = 30.0
     """Outcomes and verdicts older than this are made again."""
+    noise_run: bool = True
+    """Evaluate a champion a second time, so that reports show how much it differs from itself."""
     waivers: WaiverPolicy = field(default_factory=WaiverPolicy)
     """Whether a person may let a candidate pass a gate that did not pass."""
     pointer: str | None = None

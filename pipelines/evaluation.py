@@ -11,6 +11,7 @@ from typing import Any
 from evals import examples_table, forest, gate, report, runtime
 from evals.errors import SuiteUnavailable
 from evals.evidence import Unavailable
+from evals.noise import NoiseFloor, noise_floor
 from evals.verdict import Basis, GateStatus, Verdict
 from pipelines import identity, outcomes, reporting
 from pipelines.config import PromotionConfig
@@ -63,7 +64,9 @@ def evaluate(question: Question, place: Place, stages: Stages) -> Judgement:
     evaluation = Evaluation(config=config, suites=found, place=place, stages=stages)
     trial = _Trial(question=question, evaluation=evaluation)
     run, candidate = evaluation.of(question.candidate, "evaluate")
-    return _gate(trial, run, candidate, _champions(trial, candidate))
+    champion = _champions(trial, candidate)
+    answers = _Answers(run_id=run, candidate=candidate, champion=champion, again=_again(trial))
+    return _gate(trial, answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,25 @@ class _Trial:
         return self.evaluation.place
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answers:
+    """What is judged."""
+
+    run_id: str
+    """Holds the candidate's."""
+    candidate: Found
+    champion: Found | None
+    again: Found | None
+    """The champion's second run."""
+
+    @property
+    def noise(self) -> tuple[NoiseFloor, ...]:
+        """The champion against itself."""
+        if self.champion is None or self.again is None:
+            return ()
+        return tuple(noise_floor(self.champion[name], again) for name, again in self.again.items())
+
+
 def _champions(trial: _Trial, candidate: Found) -> Found | None:
     """What the champion answered; its own answers of old where only the runtime has changed."""
     question = trial.question
@@ -91,6 +113,18 @@ def _champions(trial: _Trial, candidate: Found) -> Found | None:
     return trial.evaluation.of(question.champion, "evaluate champion")[1]
 
 
+def _again(trial: _Trial) -> Found | None:
+    """What the champion answers when it is asked a second time: the noise that no margin can be
+    below. None where nothing is compared with its answers of this runtime, or none is wanted."""
+    question = trial.question
+    champion, is_old = question.champion, question.champion_outcomes_run is not None
+    if champion is None or is_old or champion.digest == question.candidate.digest:
+        return None
+    if not question.config.noise_run:
+        return None
+    return trial.evaluation.of(champion, "evaluate champion again", again=True)[1]
+
+
 def _of_old(trial: _Trial, run_id: str) -> Found:
     try:
         return trial.evaluation.stored(run_id)
@@ -101,7 +135,8 @@ def _of_old(trial: _Trial, run_id: str) -> Found:
         ) from exc
 
 
-def _gate(trial: _Trial, outcomes_run: str, candidate: Found, champion: Found | None) -> Judgement:
+def _gate(trial: _Trial, answers: _Answers) -> Judgement:
+    candidate, champion = answers.candidate, answers.champion
     compared = tuple(
         report.Compared(
             suite=s,
@@ -116,7 +151,8 @@ def _gate(trial: _Trial, outcomes_run: str, candidate: Found, champion: Found | 
     def body(run: StageRun) -> Result:
         verdict = judge(question, compared, trial.evaluation.suites.absent)
         _log_verdict(run, verdict, question)
-        _log_report(run, reporting.report_input(question, compared, verdict, _background(trial)))
+        background = _background(trial, answers)
+        _log_report(run, reporting.report_input(question, compared, verdict, background))
         return {
             "run": run.run_id,
             "verdict": verdict.to_json(),
@@ -125,7 +161,7 @@ def _gate(trial: _Trial, outcomes_run: str, candidate: Found, champion: Found | 
 
     result = trial.evaluation.stages.run(
         "gate",
-        _gate_inputs(trial, candidate, champion),
+        _gate_inputs(trial, answers),
         body,
         still_valid=lambda r: outcomes.readable(
             lambda: evidence.read(str(r["run"]), "report.html")
@@ -135,26 +171,29 @@ def _gate(trial: _Trial, outcomes_run: str, candidate: Found, champion: Found | 
     return Judgement(
         verdict=Verdict.from_json(str(result["verdict"])),
         run_id=run_id,
-        outcomes_run=outcomes_run,
+        outcomes_run=answers.run_id,
         report=evidence.read(run_id, "report.html"),
         summary=evidence.read(run_id, "report.md"),
     )
 
 
-def _gate_inputs(trial: _Trial, candidate: Found, champion: Found | None) -> dict[str, object]:
-    question = trial.question
+def _gate_inputs(trial: _Trial, answers: _Answers) -> dict[str, object]:
+    question, champion = trial.question, answers.champion
     absent = [item.suite for item in trial.evaluation.suites.absent]
     return {
         **({"unavailable": absent} if absent else {}),
         "candidate": question.candidate.digest,
         "champion": question.champion.digest if question.champion else None,
-        "outcomes": content_digest([o.to_json() for o in candidate.values()]),
-        "champion_outcomes": content_digest([o.to_json() for o in champion.values()])
-        if champion
-        else None,
+        "outcomes": _digest(answers.candidate),
+        "champion_outcomes": _digest(champion) if champion else None,
+        **({"champion_again": _digest(answers.again)} if answers.again else {}),
         "settings": question.config.digest,
         "runtime": identity.runtime_of(question.config).digest,
     }
+
+
+def _digest(found: Found) -> str:
+    return content_digest([o.to_json() for o in found.values()])
 
 
 def judge(
@@ -232,7 +271,7 @@ def _log_report(run: StageRun, page: report.ReportInput) -> None:
         run.evidence.table(run.run_id, f"examples/{item.suite.name}.json", columns)
 
 
-def _background(trial: _Trial) -> reporting.Background:
+def _background(trial: _Trial, answers: _Answers) -> reporting.Background:
     question = trial.question
     here = runtime.runtime(question.config.resources.engine)
     run_id = question.champion_outcomes_run
@@ -241,6 +280,7 @@ def _background(trial: _Trial) -> reporting.Background:
         champion_runtime=here if run_id is None else _runtime_of(trial, run_id),
         made_at=trial.place.now(),
         stages=tuple((t.stage, t.seconds) for t in trial.evaluation.stages.times),
+        noise=answers.noise,
     )
 
 

@@ -79,9 +79,12 @@ def suites_of(config: PromotionConfig, folder: Path | None, data_dir: Path | Non
     )
 
 
-def evaluate_inputs(digest: str, chosen: Suites, config: PromotionConfig) -> dict[str, object]:
-    """What shapes the outcomes of a checkpoint."""
+def evaluate_inputs(
+    digest: str, chosen: Suites, config: PromotionConfig, *, again: bool = False
+) -> dict[str, object]:
+    """What shapes the outcomes of a checkpoint; `again` is for a second run of the same."""
     return {
+        **({"run": 2} if again else {}),
         "checkpoint": digest,
         "suites": {s.name: s.digest for s in chosen.loaded},
         "runtime": runtime.runtime(config.resources.engine)["digest"],
@@ -105,13 +108,18 @@ class Evaluation:
     place: Place
     stages: Stages
 
-    def of(self, version: ModelVersion, shown: str) -> tuple[str, Found]:
+    def of(self, version: ModelVersion, shown: str, *, again: bool = False) -> tuple[str, Found]:
         """The run and its outcomes, from the record or from a new evaluation.
+
+        Args:
+            version: what is evaluated.
+            shown: the stage's name for people.
+            again: a second run of the same, whose outcomes are kept beside the first's.
 
         Raises:
             EvalError, StageFailed: no outcomes could be produced.
         """
-        inputs = evaluate_inputs(version.digest, self.suites, self.config)
+        inputs = evaluate_inputs(version.digest, self.suites, self.config, again=again)
 
         def body(run: StageRun) -> Result:
             run.params(version=version.version, checkpoint_digest=version.digest)
@@ -123,7 +131,8 @@ class Evaluation:
                 found = self._run_harness(version, run, out)
             for suite_name, outcomes in found.items():
                 run.text(f"outcomes/{suite_name}.json", outcomes.to_json())
-            run.metrics(self._numbers(found), model_id=version.model_id)
+            # A model's own page shows its first run; the second is only there to be compared.
+            run.metrics(self._numbers(found), model_id=None if again else version.model_id)
             rates = [(n, o.rate) for n, o in found.items()]
             told = ", ".join(f"{n} {rate:.2%}" for n, rate in rates if rate is not None)
             return {"run": run.run_id, "summary": f"version {version.version}: {told}"}

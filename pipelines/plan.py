@@ -90,6 +90,9 @@ def _steps(request: Request, record: Record | None, champion: LedgerEntry | None
         serving = record.versions.get(config.model, champion.version)
         if variant is None or variant.digest != serving.digest:
             yield _evaluate_step(request, record, serving, "evaluate champion")
+            if config.noise_run:
+                shown = "evaluate champion again"
+                yield _evaluate_step(request, record, serving, shown, again=True)
     against = f"against version {champion.version}" if champion else "against absolute floors"
     yield Step(
         stage="gate",
@@ -126,14 +129,19 @@ def _quantize_step(
 
 
 def _evaluate_step(
-    request: Request, record: Record | None, variant: ModelVersion | None, shown: str
+    request: Request,
+    record: Record | None,
+    variant: ModelVersion | None,
+    shown: str,
+    *,
+    again: bool = False,
 ) -> Step:
     suites = outcomes.suites_of(request.config, request.config_folder, request.data_dir)
     told = [f"{s.name} ({len(s.examples)})" for s in suites.loaded]
     what = ", ".join([*told, *(f"{name} (unavailable)" for name in suites.unavailable)])
     if record is None or variant is None:
         return Step(stage=shown, state="run", what=what)
-    inputs = outcomes.evaluate_inputs(variant.digest, suites, request.config)
+    inputs = outcomes.evaluate_inputs(variant.digest, suites, request.config, again=again)
     found = record.evidence.find(
         request.config.model, "evaluate", inputs_digest("evaluate", inputs)
     )

@@ -45,7 +45,14 @@ from registry.model import CANDIDATE, ModelVersion, Tag
 RUNTIME_FILE = "runtime.json"
 OUTCOMES_FILE = "outcomes.json"
 """Says which run holds the outcomes that the candidate was judged by."""
-STAGE_NAMES = ("register", "quantize", "evaluate", "evaluate champion", "gate")
+STAGE_NAMES = (
+    "register",
+    "quantize",
+    "evaluate",
+    "evaluate champion",
+    "evaluate champion again",
+    "gate",
+)
 
 
 class Ending(enum.StrEnum):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals import report
+from evals.noise import NoiseFloor
 from evals.verdict import Verdict
 from pipelines.question import Question
 from pipelines.recipe import Aim
@@ -25,6 +26,8 @@ class Background:
     """What the champion was evaluated with; another one only where that is what changed."""
     made_at: str
     stages: tuple[tuple[str, float], ...]
+    noise: tuple[NoiseFloor, ...] = ()
+    """The champion against itself."""
 
 
 def report_input(
@@ -45,6 +48,7 @@ def report_input(
         made_at=background.made_at,
         quantization=_quantization(question),
         stages=background.stages,
+        noise=background.noise,
         reproduce=_commands(question),
         identities=(("runtime", str(background.runtime["digest"])),),
     )

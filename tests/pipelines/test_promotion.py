@@ -91,11 +91,22 @@ def test_verdict_of_record_is_bound_to_checkpoint_and_settings(world: World) -> 
     assert params["policy_digest"] == world.request(1, **FAST).config.digest
 
 
-def test_champion_is_evaluated_once(world: World) -> None:
+@pytest.mark.parametrize(("noise_run", "more"), [(False, 0), (True, 1)])
+def test_champion_is_evaluated_once_and_once_more_for_its_noise(
+    world: World, noise_run: bool, more: int
+) -> None:
     world.promote(1, **FAST)
-    world.promote(2, wrong=60, **FAST)
-    world.promote(3, wrong=60, **FAST)
-    assert world.asked == ["evals.harness"] * 3
+    world.promote(2, wrong=60, noise_run=noise_run, **FAST)
+    world.promote(3, wrong=60, noise_run=noise_run, **FAST)
+    assert world.asked == ["evals.harness"] * (3 + more)
+
+
+def test_report_says_how_much_the_champion_differs_from_itself(world: World) -> None:
+    world.promote(1, **FAST)
+    refused = world.promote(2, wrong=60, **FAST)
+    page = world.record.evidence.read(refused.run_id, "report.html")
+    assert "outputs of the same model, 0 differ between two runs" in page
+    assert "not measured" not in page
 
 
 def test_same_again_changes_nothing(world: World) -> None:
