@@ -23,12 +23,9 @@ import psutil
 from jobs.errors import StackError
 from registry import disk, processes
 from registry.processes import Started
-from registry.wording import size
 
 POLL_S = 0.1
 CHILD_GRACE_S = 5.0
-LITTLE_BYTES = 1 << 20
-"""Less free room than this explains a part that does not come up."""
 TOKEN = "LIFTLOCK_DAEMON_TOKEN"
 """Variable by which a process is found whose starter was killed before it could note the pid."""
 
@@ -186,9 +183,9 @@ class Daemon:
         except OSError:
             lines = []
         told = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-        free = disk.free_bytes(self.home)
-        if free < LITTLE_BYTES:
-            told = f"only {size(free)} are free on the disk of {self.home}, make room; {told}"
+        short = disk.shortage(self.home)
+        if short is not None:
+            told = f"{short}, make room; {told}"
         return f"{told} (log: {self.log})"
 
 

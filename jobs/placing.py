@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import getpass
 import http.client
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from jobs.progress import Terminal
 from jobs.settings import Settings
 from jobs.stack import Stack
 from pipelines import breakglass, local, ownership
@@ -131,6 +133,14 @@ def place(settings: Settings, config: PromotionConfig, record: Record, progress:
         now=now,
         actor=actor(),
     )
+
+
+@contextlib.contextmanager
+def opened(settings: Settings, config: PromotionConfig) -> Iterator[Place]:
+    """The place of a command that works on a model, and its progress on the terminal."""
+    with contextlib.closing(Terminal()) as terminal:
+        record = open_record(settings, terminal.note)
+        yield place(settings, config, record, terminal)
 
 
 def _epoch_seen(settings: Settings, model: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from pathlib import Path
@@ -124,10 +123,7 @@ def run(settings: Settings, request: Any, *, as_json: bool) -> Exit:
     from pipelines.promotion import Ending
     from pipelines.promotion import promote as promote_now
 
-    terminal = progress.Terminal()
-    with contextlib.closing(terminal):
-        record = placing.open_record(settings, terminal.note)
-        place = placing.place(settings, request.config, record, terminal)
+    with placing.opened(settings, request.config) as place:
         promotion = promote_now(request, place)
     if as_json:
         click.echo(json.dumps(summary(promotion, settings), indent=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs import placing, progress
+from jobs import placing
 from jobs.cli_options import (
     config_option,
     data_dir_option,
@@ -108,10 +107,7 @@ def _quantize(  # one keyword per option
 def _one(settings: Settings, request: Request, as_json: bool) -> None:
     from pipelines import quantizing
 
-    terminal = progress.Terminal()
-    with contextlib.closing(terminal):
-        record = placing.open_record(settings, terminal.note)
-        place = placing.place(settings, request.config, record, terminal)
+    with placing.opened(settings, request.config) as place:
         made = quantizing.quantize(request, place)
     summary = made_summary(made)
     click.echo(json.dumps(summary, indent=2) if as_json else "\n".join(_made_lines(made)))
@@ -145,10 +141,7 @@ def _made_lines(made: Made) -> Iterator[str]:
 def _sweep(settings: Settings, request: Request, as_json: bool) -> None:
     from pipelines import sweep
 
-    terminal = progress.Terminal()
-    with contextlib.closing(terminal):
-        record = placing.open_record(settings, terminal.note)
-        place = placing.place(settings, request.config, record, terminal)
+    with placing.opened(settings, request.config) as place:
         done = sweep.sweep(request, place)
     if as_json:
         click.echo(json.dumps(summary(done, request), indent=2))

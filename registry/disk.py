@@ -20,10 +20,19 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 SPARE_BYTES = 64 << 20
 """Left free for logs, databases and whoever else writes there."""
 
+LITTLE_BYTES = 1 << 20
+"""Less than this is too little even for a log line and a database page."""
+
 
 def free_bytes(folder: Path) -> int:
     """Room where the folder is, or will be once it is made."""
     return shutil.disk_usage(_existing(folder)).free
+
+
+def shortage(folder: Path) -> str | None:
+    """A clause that explains why a server on this disk fails without saying why; None with room."""
+    free = free_bytes(folder)
+    return f"only {size(free)} are free on the disk of {folder}" if free < LITTLE_BYTES else None
 
 
 def require(folder: Path, needed_bytes: int, what: str) -> None:

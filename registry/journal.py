@@ -20,10 +20,6 @@ from registry.patience import Patience
 from registry.pending import Pending, counted
 from registry.store import Record
 from registry.waiting_record import NothingWaits, PatientLedger, PatientVersions
-from registry.wording import size
-
-LITTLE_BYTES = 1 << 20
-"""Less free room than this explains a local server that cannot write."""
 
 
 def journaled(
@@ -50,9 +46,9 @@ def journaled(
         waiting = len(pending.waiting())
         are = "is" if waiting == 1 else "are"
         told = [f"{counted(waiting)} {are} kept in {folder}."] if waiting else []
-        free = disk.free_bytes(folder)
-        if free < LITTLE_BYTES:  # a server on this disk answers 500 and does not say why
-            told.append(f"Only {size(free)} are free on the disk of {folder}; make room there.")
+        short = disk.shortage(folder)
+        if short is not None:
+            told.append(f"{short[0].upper()}{short[1:]}; make room there.")
         return " ".join(told)
 
     patience = Patience(patience_s=patience_s, note=note, clock=clock, sleep=sleep, kept=kept)
