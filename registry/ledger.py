@@ -65,10 +65,41 @@ class Waiver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerEntry:
-    """One change of what serves."""
+class _Stored:
+    """How an item is stored: as a parameter of the ledger's run."""
 
     seq: int
+
+    @property
+    def key(self) -> str:
+        """The parameter name: zero-padded, so that the UI sorts it."""
+        return _key(self.seq)
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the canonical item, what the next item's `previous_hash` must be."""
+        return _hash(self.to_json())
+
+    def to_json(self) -> str:
+        """Canonical JSON, the stored form.
+
+        Raises:
+            ValueError: longer than a parameter may be.
+        """
+        plain = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if len(text) > MAX_ENTRY_CHARS:
+            raise ValueError(
+                f"ledger entry is {len(text)} characters, at most {MAX_ENTRY_CHARS} fit; "
+                "shorten the reason"
+            )
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry(_Stored):
+    """One change of what serves."""
+
     kind: Kind
     version: int
     digest: str
@@ -86,30 +117,11 @@ class LedgerEntry:
     """What it was judged with: engine settings, software versions, kind of hardware."""
     waiver: Waiver | None = None
 
-    @property
-    def key(self) -> str:
-        """The parameter name: zero-padded, so that the UI sorts it."""
-        return _key(self.seq)
-
-    @property
-    def hash(self) -> str:
-        """sha256 of the canonical entry, what the next item's `previous_hash` must be."""
-        return _hash(self.to_json())
-
-    def to_json(self) -> str:
-        """Canonical JSON, the stored form.
-
-        Raises:
-            ValueError: longer than a parameter may be.
-        """
-        return _canonical(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(_Stored):
     """One item that leaves what serves as it is."""
 
-    seq: int
     kind: MarkKind
     actor: str
     reason: str
@@ -119,24 +131,6 @@ class Mark:
     """A claim's new epoch; of the others, the epoch in force."""
     owner: str = ""
     """A claim's owner: a process, as `pipelines.ownership` names it."""
-
-    @property
-    def key(self) -> str:
-        """The parameter name."""
-        return _key(self.seq)
-
-    @property
-    def hash(self) -> str:
-        """sha256 of the canonical mark."""
-        return _hash(self.to_json())
-
-    def to_json(self) -> str:
-        """Canonical JSON, the stored form.
-
-        Raises:
-            ValueError: longer than a parameter may be.
-        """
-        return _canonical(self)
 
 
 Item = LedgerEntry | Mark
@@ -155,8 +149,8 @@ class Log:
 
     @property
     def champion(self) -> LedgerEntry | None:
-        """What should be serving."""
-        return champion(self.entries)
+        """What should be serving: the last entry."""
+        return self.entries[-1] if self.entries else None
 
     @property
     def previous(self) -> LedgerEntry | None:
@@ -246,17 +240,6 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _canonical(item: Item) -> str:
-    plain = {k: v for k, v in dataclasses.asdict(item).items() if v is not None}
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if len(text) > MAX_ENTRY_CHARS:
-        raise ValueError(
-            f"ledger entry is {len(text)} characters, at most {MAX_ENTRY_CHARS} fit; "
-            "shorten the reason"
-        )
-    return text
-
-
 def parse(params: Mapping[str, str]) -> Log:
     """Reads a run's parameters into a verified ledger.
 
@@ -317,11 +300,6 @@ def verify(items: Sequence[Item]) -> None:
                 "written by something else"
             )
         expected = item.hash
-
-
-def champion(entries: Sequence[LedgerEntry]) -> LedgerEntry | None:
-    """What should be serving: the last entry."""
-    return entries[-1] if entries else None
 
 
 def previous(entries: Sequence[LedgerEntry]) -> LedgerEntry | None:
