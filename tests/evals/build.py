@@ -4,8 +4,11 @@ from collections.abc import Collection, Sequence
 
 from evals import metrics
 from evals.evidence import Compared
+from evals.gate import decide_all
 from evals.outcome import Outcome, Outcomes
+from evals.policy import GatePolicy
 from evals.suite import Example, Grouping, MarginHint, Suite, SuiteKind
+from evals.verdict import GateResult, Verdict
 
 RUNTIME = "sha256:" + "e" * 64
 CANDIDATE = "sha256:" + "c" * 64
@@ -117,3 +120,31 @@ def fixed_but(of: Suite, spoiled: Collection[int]) -> list[str]:
         "nothing of the kind" if i in spoiled else example.references[0]
         for i, example in enumerate(of.examples)
     ]
+
+
+def clean(n: int = 800, name: str = "clean") -> Suite:
+    return suite([()] * n, name=name, kind=SuiteKind.CLEAN)
+
+
+def by_name(results: tuple[GateResult, ...]) -> dict[str, GateResult]:
+    return {result.name: result for result in results}
+
+
+def judged_corpus(
+    of: Suite, spoiled: set[int], policy: GatePolicy | None = None
+) -> dict[str, GateResult]:
+    against = Compared(
+        suite=of,
+        candidate=texts(of, fixed_but(of, spoiled)),
+        champion=texts(of, fixed_but(of, set()), checkpoint=CHAMPION),
+    )
+    return by_name(decide_all([against], policy or GatePolicy()))
+
+
+def verdict(results: tuple[GateResult, ...]) -> Verdict:
+    return Verdict.combine(
+        results,
+        candidate_digest=CANDIDATE,
+        champion_digest=CHAMPION,
+        policy_digest=GatePolicy().digest,
+    )

@@ -5,44 +5,16 @@ import dataclasses
 from evals.evidence import Compared
 from evals.gate import decide_all
 from evals.policy import GatePolicy, SuiteOverride, Unit
-from evals.suite import Grouping, Suite, SuiteKind
-from evals.verdict import GateResult, GateStatus, Verdict
+from evals.suite import Grouping, Suite
+from evals.verdict import GateStatus
 from tests.evals import build
 
 POLICY = GatePolicy()
 
 
-def verdict(results: tuple[GateResult, ...]) -> Verdict:
-    return Verdict.combine(
-        results,
-        candidate_digest=build.CANDIDATE,
-        champion_digest=build.CHAMPION,
-        policy_digest=POLICY.digest,
-    )
-
-
-def by_name(results: tuple[GateResult, ...]) -> dict[str, GateResult]:
-    return {result.name: result for result in results}
-
-
 def skills() -> Suite:
     tags = [(tag,) for tag in ("agreement", "spelling", "verb_form") for _ in range(400)]
     return build.suite(tags, group_by=Grouping.TAGS)
-
-
-def clean(n: int = 800, name: str = "clean") -> Suite:
-    return build.suite([()] * n, name=name, kind=SuiteKind.CLEAN)
-
-
-def judged_corpus(
-    of: Suite, spoiled: set[int], policy: GatePolicy = POLICY
-) -> dict[str, GateResult]:
-    compared = Compared(
-        suite=of,
-        candidate=build.texts(of, build.fixed_but(of, spoiled)),
-        champion=build.texts(of, build.fixed_but(of, set()), checkpoint=build.CHAMPION),
-    )
-    return by_name(decide_all([compared], policy))
 
 
 class TestSameness:
@@ -53,11 +25,11 @@ class TestSameness:
             [
                 Compared(suite=of, candidate=same, champion=same),
                 build.compared(skills(), [1.0] * 1200),
-                build.compared(clean(), [1.0] * 800),
+                build.compared(build.clean(), [1.0] * 800),
             ],
             GatePolicy(max_flip_rate=0.02),
         )
-        assert verdict(results).status is GateStatus.PASS
+        assert build.verdict(results).status is GateStatus.PASS
         assert {r.name for r in results if r.name.endswith("/flips")} == {
             "corpus/flips",
             "errors/flips",
@@ -70,17 +42,17 @@ class TestLoss:
         of = skills()
         champion = [1.0] * 400 + [1.0] * 400 + [0.0] * 400
         candidate = [1.0] * 400 + [0.0] * 400 + [1.0] * 400
-        results = by_name(decide_all([build.compared(of, candidate, champion)], POLICY))
+        results = build.by_name(decide_all([build.compared(of, candidate, champion)], POLICY))
         assert results["errors"].estimate_points == 0.0
         assert results["errors/spelling"].status is GateStatus.FAIL
         assert results["errors/agreement"].status is GateStatus.PASS
-        found = verdict(tuple(results.values()))
+        found = build.verdict(tuple(results.values()))
         assert found.status is GateStatus.FAIL
         assert found.reasons[0].startswith("spelling: 400 of 400 sentences")
 
     def test_damage_to_clean_text_fails_though_the_score_rose(self) -> None:
-        errors, untouched = skills(), clean()
-        results = by_name(
+        errors, untouched = skills(), build.clean()
+        results = build.by_name(
             decide_all(
                 [
                     build.compared(errors, [1.0] * 1200, [1.0] * 900 + [0.0] * 300),
@@ -92,10 +64,10 @@ class TestLoss:
         assert (results["errors"].estimate_points or 0) > 20.0
         assert results["errors"].status is GateStatus.PASS
         assert results["clean"].status is GateStatus.FAIL
-        assert verdict(tuple(results.values())).status is GateStatus.FAIL
+        assert build.verdict(tuple(results.values())).status is GateStatus.FAIL
 
     def test_a_corpus_score_that_fell_fails(self) -> None:
-        result = judged_corpus(build.corpus(400), set(range(60)))["corpus"]
+        result = build.judged_corpus(build.corpus(400), set(range(60)))["corpus"]
         assert result.status is GateStatus.FAIL
         assert result.metric == "gleu"
         assert result.method == "bootstrap"
@@ -105,7 +77,7 @@ class TestLoss:
         assert result.p_value < 0.001
 
     def test_a_corpus_score_within_its_margin_passes(self) -> None:
-        result = judged_corpus(build.corpus(800), {5})["corpus"]
+        result = build.judged_corpus(build.corpus(800), {5})["corpus"]
         assert result.status is GateStatus.PASS
         assert result.power is not None
         assert result.power > 0.9
@@ -122,10 +94,10 @@ class TestTooLittle:
         assert (result.power or 0.0) < 0.05
 
     def test_so_does_a_small_corpus(self) -> None:
-        result = judged_corpus(build.corpus(60), set())["corpus"]
+        result = build.judged_corpus(build.corpus(60), set())["corpus"]
         assert result.status is GateStatus.UNDERPOWERED
         assert result.needed_n is not None
-        enough = judged_corpus(build.corpus(result.needed_n), set())["corpus"]
+        enough = build.judged_corpus(build.corpus(result.needed_n), set())["corpus"]
         assert enough.status is GateStatus.PASS
 
     def test_a_suite_large_enough_for_equal_models_says_that_it_is(self) -> None:
@@ -144,25 +116,27 @@ class TestTooLittle:
         assert many > few
 
     def test_documents_count_for_less_than_their_sentences(self) -> None:
-        together = judged_corpus(build.corpus(400, per_document=20), set(range(20)))["corpus"]
-        apart = judged_corpus(build.corpus(400), set(range(20)))["corpus"]
+        together = build.judged_corpus(build.corpus(400, per_document=20), set(range(20)))["corpus"]
+        apart = build.judged_corpus(build.corpus(400), set(range(20)))["corpus"]
         assert together.method == "cluster bootstrap"
         assert together.units == 20
         assert (together.lower_points or 0) < (apart.lower_points or 0) - 1.0
 
     def test_unless_the_policy_asks_about_these_documents_only(self) -> None:
         policy = GatePolicy(overrides=(SuiteOverride(suite="corpus", unit=Unit.EXAMPLE),))
-        result = judged_corpus(build.corpus(400, per_document=20), set(range(20)), policy)["corpus"]
+        result = build.judged_corpus(build.corpus(400, per_document=20), set(range(20)), policy)[
+            "corpus"
+        ]
         assert result.method == "bootstrap"
 
     def test_of_few_documents_only_these_are_spoken_of(self) -> None:
-        result = judged_corpus(build.corpus(400, per_document=40), {1, 2})["corpus"]
+        result = build.judged_corpus(build.corpus(400, per_document=40), {1, 2})["corpus"]
         assert result.method == "bootstrap"
         assert "said of these 10 clusters only" in result.reason
 
     def test_few_documents_cannot_be_made_to_speak_for_others(self) -> None:
         policy = GatePolicy(overrides=(SuiteOverride(suite="corpus", unit=Unit.CLUSTER),))
-        result = judged_corpus(build.corpus(400, per_document=40), set(), policy)["corpus"]
+        result = build.judged_corpus(build.corpus(400, per_document=40), set(), policy)["corpus"]
         assert result.status is GateStatus.UNDERPOWERED
         assert "too few clusters to speak for others" in result.reason
 

@@ -9,39 +9,10 @@ from evals.errors import PolicyInvalid
 from evals.evidence import Compared, Unavailable
 from evals.gate import decide_all
 from evals.policy import Direction, Family, GatePolicy, SuiteOverride
-from evals.suite import Suite, SuiteKind
 from evals.verdict import Basis, GateResult, GateStatus, Verdict
 from tests.evals import build
 
 POLICY = GatePolicy()
-
-
-def verdict(results: tuple[GateResult, ...]) -> Verdict:
-    return Verdict.combine(
-        results,
-        candidate_digest=build.CANDIDATE,
-        champion_digest=build.CHAMPION,
-        policy_digest=POLICY.digest,
-    )
-
-
-def by_name(results: tuple[GateResult, ...]) -> dict[str, GateResult]:
-    return {result.name: result for result in results}
-
-
-def clean(n: int = 800, name: str = "clean") -> Suite:
-    return build.suite([()] * n, name=name, kind=SuiteKind.CLEAN)
-
-
-def judged_corpus(
-    of: Suite, spoiled: set[int], policy: GatePolicy = POLICY
-) -> dict[str, GateResult]:
-    compared = Compared(
-        suite=of,
-        candidate=build.texts(of, build.fixed_but(of, spoiled)),
-        champion=build.texts(of, build.fixed_but(of, set()), checkpoint=build.CHAMPION),
-    )
-    return by_name(decide_all([compared], policy))
 
 
 class TestLimits:
@@ -49,7 +20,7 @@ class TestLimits:
         of = build.suite([()] * 1000)
         candidate = [0.0] * 100 + [1.0] * 100 + [1.0] * 800
         champion = [1.0] * 100 + [0.0] * 100 + [1.0] * 800
-        results = by_name(
+        results = build.by_name(
             decide_all([build.compared(of, candidate, champion)], GatePolicy(max_flip_rate=0.1))
         )
         flips = results["errors/flips"]
@@ -64,14 +35,14 @@ class TestLimits:
             max_flip_rate=0.01, overrides=(SuiteOverride(suite="errors", max_flip_rate=0.5),)
         )
         of = build.suite([()] * 1000)
-        results = by_name(decide_all([build.compared(of, [0.0] * 50 + [1.0] * 950)], policy))
+        results = build.by_name(decide_all([build.compared(of, [0.0] * 50 + [1.0] * 950)], policy))
         assert results["errors/flips"].threshold_points == 50.0
         assert results["errors/flips"].status is GateStatus.PASS
 
     def test_edits_of_clean_text_have_a_limit_that_a_bad_champion_does_not_move(self) -> None:
-        of = clean(1000)
+        of = build.clean(1000)
         worse = [0.0] * 200 + [1.0] * 800
-        results = by_name(
+        results = build.by_name(
             decide_all([build.compared(of, worse, worse)], GatePolicy(max_false_positive_rate=0.1))
         )
         assert results["clean"].status is GateStatus.PASS
@@ -80,9 +51,9 @@ class TestLimits:
         assert limit.threshold_points == 10.0
 
     def test_near_the_limit_neither_is_shown(self) -> None:
-        of = clean(1000)
+        of = build.clean(1000)
         near = [0.0] * 98 + [1.0] * 902
-        results = by_name(
+        results = build.by_name(
             decide_all([build.compared(of, near, near)], GatePolicy(max_false_positive_rate=0.1))
         )
         assert results["clean/false positives"].status is GateStatus.UNDERPOWERED
@@ -92,7 +63,7 @@ class TestMetrics:
     def test_a_metric_that_is_better_when_lower_is_turned_around(self) -> None:
         of = build.corpus(300)
         policy = GatePolicy(overrides=(SuiteOverride(suite="corpus", metric="runaway"),))
-        result = judged_corpus(of, set(), policy)["corpus/runaway"]
+        result = build.judged_corpus(of, set(), policy)["corpus/runaway"]
         assert result.status is GateStatus.PASS
         assert result.candidate_rate == result.champion_rate == 0.0
         rambling = [o.references[0] * 5 for o in of.examples]
@@ -101,7 +72,7 @@ class TestMetrics:
             candidate=build.texts(of, rambling),
             champion=build.texts(of, build.fixed_but(of, set()), checkpoint=build.CHAMPION),
         )
-        worse = by_name(decide_all([compared], policy))["corpus/runaway"]
+        worse = build.by_name(decide_all([compared], policy))["corpus/runaway"]
         assert worse.candidate_rate == 1.0
         assert worse.estimate_points == -100.0
         assert worse.status is GateStatus.FAIL
@@ -119,7 +90,7 @@ class TestMetrics:
             (Direction.HIGHER, GateStatus.FAIL),
         ):
             override = SuiteOverride(suite="corpus", metric="length_ratio", direction=direction)
-            results = by_name(decide_all([compared], GatePolicy(overrides=(override,))))
+            results = build.by_name(decide_all([compared], GatePolicy(overrides=(override,))))
             assert results["corpus/length_ratio"].status is status
 
     def test_a_metric_can_be_kept_from_deciding(self) -> None:
@@ -129,7 +100,7 @@ class TestMetrics:
                 SuiteOverride(suite="corpus", metric="exact", margin_points=5.0),
             )
         )
-        results = judged_corpus(build.corpus(300), set(), policy)
+        results = build.judged_corpus(build.corpus(300), set(), policy)
         assert set(results) == {"corpus/exact"}
         assert results["corpus/exact"].threshold_points == -5.0
         assert results["corpus/exact"].method == "exact"
@@ -156,7 +127,7 @@ class TestFirstVersion:
         compared = Compared(
             suite=of, candidate=build.texts(of, build.fixed_but(of, spoiled)), champion=None
         )
-        return by_name(decide_all([compared], policy))["corpus"]
+        return build.by_name(decide_all([compared], policy))["corpus"]
 
     def test_a_corpus_score_is_held_against_its_floor(self) -> None:
         assert self.floor(set(), 0.9).status is GateStatus.PASS
@@ -181,7 +152,7 @@ class TestFirstVersion:
         )
         outputs = [e.references[0] * 5 if i < 60 else e.source for i, e in enumerate(of.examples)]
         compared = Compared(suite=of, candidate=build.texts(of, outputs), champion=None)
-        result = by_name(decide_all([compared], policy))["corpus/runaway"]
+        result = build.by_name(decide_all([compared], policy))["corpus/runaway"]
         assert result.basis is Basis.CEILING
         assert result.status is GateStatus.FAIL
         assert result.estimate_points == pytest.approx(20.0)
@@ -207,7 +178,7 @@ class TestFamilies:
     def test_a_member_can_be_held_to_a_wider_margin_besides(self) -> None:
         suites = self.suites()
         lost = build.compared(suites[0].suite, [0.0] * 30 + [1.0] * 90)
-        results = by_name(
+        results = build.by_name(
             decide_all([lost, *suites[1:]], self.policy(margin_points=12, member_margin_points=10))
         )
         assert results["all"].status is GateStatus.PASS
@@ -215,13 +186,13 @@ class TestFamilies:
         assert results["de"].threshold_points == -10.0
 
     def test_suites_of_different_metrics_are_no_family(self) -> None:
-        suites = [*self.suites()[:2], build.compared(clean(120, "fr"), [1.0] * 120)]
+        suites = [*self.suites()[:2], build.compared(build.clean(120, "fr"), [1.0] * 120)]
         with pytest.raises(PolicyInvalid, match="different metrics"):
             decide_all(suites, self.policy())
 
     def test_a_family_that_lacks_a_suite_says_so(self) -> None:
         absent = [Unavailable(suite="fr", reason="no file")]
-        results = by_name(decide_all(self.suites()[:2], self.policy(), absent))
+        results = build.by_name(decide_all(self.suites()[:2], self.policy(), absent))
         assert results["all"].status is GateStatus.UNDERPOWERED
         assert "lacks fr" in results["all"].reason
 
@@ -229,7 +200,7 @@ class TestFamilies:
 class TestUnavailable:
     def test_a_required_suite_that_is_absent_does_not_pass_and_says_why(self) -> None:
         compared = build.compared(build.suite([()] * 600), [1.0] * 600)
-        results = by_name(
+        results = build.by_name(
             decide_all([compared], POLICY, [Unavailable(suite="jfleg", reason="cannot read x")])
         )
         assert results["errors"].status is GateStatus.PASS
@@ -238,7 +209,7 @@ class TestUnavailable:
         assert absent.n == 0
         assert absent.reason.startswith("jfleg: not run")
         assert "cannot read x" in absent.reason
-        found = verdict(tuple(results.values()))
+        found = build.verdict(tuple(results.values()))
         assert found.status is GateStatus.UNDERPOWERED
         assert Verdict.from_json(found.to_json()) == found
 
@@ -246,7 +217,7 @@ class TestUnavailable:
         policy = GatePolicy(optional_suites=("jfleg",))
         absent = [Unavailable(suite="jfleg", reason="cannot read x")]
         compared = build.compared(build.suite([()] * 600), [1.0] * 600)
-        assert verdict(decide_all([compared], policy, absent)).status is GateStatus.PASS
+        assert build.verdict(decide_all([compared], policy, absent)).status is GateStatus.PASS
         assert gate.skipped(policy, absent) == (
             "jfleg: not available, and not required: cannot read x",
         )

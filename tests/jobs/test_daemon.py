@@ -33,6 +33,18 @@ def start(daemon: Daemon, command: list[str]) -> None:
     daemon.start(command, env={}, facts={"port": 1234}, cwd=daemon.home)
 
 
+def left_by_a_killed_one(daemon: Daemon) -> psutil.Process:
+    """The child of one that was started and killed."""
+    start(daemon, PARENT)
+    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
+    child = psutil.Process(int(daemon.log.read_text()))
+    process = daemon.process()
+    assert process is not None
+    process.kill()
+    process.wait()
+    return child
+
+
 def test_started_one_is_found_with_its_facts_and_stopped_one_is_not(daemon: Daemon) -> None:
     assert daemon.facts() is None
     start(daemon, SLEEPER)
@@ -138,13 +150,7 @@ def test_one_that_was_never_started_is_not_found(daemon: Daemon) -> None:
 
 
 def test_what_a_killed_one_left_behind_is_ended_before_another_starts(daemon: Daemon) -> None:
-    start(daemon, PARENT)
-    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
-    child = psutil.Process(int(daemon.log.read_text()))
-    process = daemon.process()
-    assert process is not None
-    process.kill()
-    process.wait()
+    child = left_by_a_killed_one(daemon)
     assert child.is_running()
     start(daemon, SLEEPER)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
@@ -152,26 +158,14 @@ def test_what_a_killed_one_left_behind_is_ended_before_another_starts(daemon: Da
 
 
 def test_what_a_killed_one_left_behind_is_ended_by_stopping_too(daemon: Daemon) -> None:
-    start(daemon, PARENT)
-    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
-    child = psutil.Process(int(daemon.log.read_text()))
-    process = daemon.process()
-    assert process is not None
-    process.kill()
-    process.wait()
+    child = left_by_a_killed_one(daemon)
     assert daemon.stop()
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 def test_children_that_may_outlive_it_are_left_to_its_successor(tmp_path: Path) -> None:
     daemon = Daemon(name="part", home=tmp_path, keeps_children=True)
-    start(daemon, PARENT)
-    daemon.wait(lambda: daemon.log.read_text().strip().isdigit(), timeout_s=10)
-    child = psutil.Process(int(daemon.log.read_text()))
-    process = daemon.process()
-    assert process is not None
-    process.kill()
-    process.wait()
+    child = left_by_a_killed_one(daemon)
     start(daemon, SLEEPER)
     assert child.is_running()
     child.kill()
