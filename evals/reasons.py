@@ -66,7 +66,7 @@ def advice(needed_n: int, n: int) -> str:
     needed = f"about {needed_n:,} are needed for equal models"
     if needed_n > n:
         return f"{NOT_ENOUGH}, {needed}"
-    return f"; not decided: {needed}, so this candidate is rather somewhat worse"
+    return f"; not decided: {needed}, so this candidate is probably somewhat worse"
 
 
 def of_floor(rule: Rule, of: Material, found: Comparison) -> str:
