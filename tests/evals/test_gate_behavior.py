@@ -105,7 +105,7 @@ class TestTooLittle:
         candidate, champion = [0.0] * 50 + [1.0] * 1150, [1.0] * 50 + [0.0] * 38 + [1.0] * 1112
         (result,) = decide_all([build.compared(of, candidate, champion)], POLICY)
         assert result.status is GateStatus.UNDERPOWERED
-        assert "rather somewhat worse" in result.reason
+        assert "probably somewhat worse" in result.reason
 
     def test_more_wanted_power_needs_more_examples(self) -> None:
         of = build.suite([()] * 60)
