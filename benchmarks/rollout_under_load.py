@@ -42,7 +42,7 @@ from serving.ray_plane import PlaneSettings, RayPlane
 from tests.conftest import free_port
 from tests.fakes import checkpoints
 
-ENGINE = "tests.fakes.engine:load"
+ENGINE = "tests.fakes.core:launch"
 MODEL = "grammar"
 
 

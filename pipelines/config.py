@@ -33,6 +33,7 @@ MAX_BYTES = 64 << 10
 MAX_KEY_CHARS = 60
 MAX_DURATION_S = 7 * 24 * 3600
 MAX_NUMBER = 10**15
+MAX_FRONT_ENDS = 64
 SETTINGS_FILE = "promotion.yaml"
 """The settings as they lie on a run; also what a file of them is called."""
 SHIPPED_SUITES = Path(__file__).resolve().parent.parent / "evals" / "suites"
@@ -48,6 +49,10 @@ class Resources:
     """Ray GPUs reserved per replica; 1 in production."""
     max_in_flight: int = 256
     """Requests one replica accepts at once; more are answered 429."""
+    max_waiting: int = 1_024
+    """Sentences or prompts that wait for the engine; requests beyond are answered 429."""
+    front_ends: int = 1
+    """Processes that answer HTTP on the one engine; one carries about 700 requests/s."""
     engine: EngineSettings = field(default_factory=EngineSettings)
     """vLLM settings, the same for evaluation and serving."""
 
@@ -58,6 +63,10 @@ class Resources:
             raise ValueError(f"gpus_per_replica must be at least 0, got {self.gpus_per_replica}")
         if self.max_in_flight < 1:
             raise ValueError(f"max_in_flight must be at least 1, got {self.max_in_flight}")
+        if self.max_waiting < 1:
+            raise ValueError(f"max_waiting must be at least 1, got {self.max_waiting}")
+        if not 1 <= self.front_ends <= MAX_FRONT_ENDS:
+            raise ValueError(f"front_ends must be 1..{MAX_FRONT_ENDS}, got {self.front_ends}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from registry.wording import shown
 
 FORMAT = "liftlock/manifest/v1"
 PLACEHOLDER = "{text}"
+LANGUAGE_PLACEHOLDER = "{language}"
 MAX_TEMPLATE_CHARS = 20_000
 MAX_STOPS, MAX_STOP_CHARS = 16, 200
 """Far above what prompts need; the engine compares every stop text with every token."""
@@ -78,9 +79,16 @@ class Prompt:
                 f"{MAX_TEMPLATE_CHARS} are accepted"
             )
 
-    def render(self, text: str) -> str:
-        """The prompt for one text. Plain replacement, so braces in the text are harmless."""
-        return self.template.replace(PLACEHOLDER, text)
+    def render(self, text: str, *, language: str = "") -> str:
+        """The prompt for one text. Plain replacement, so braces in the text are harmless.
+
+        `language` goes where the template says `{language}`; evaluation names none.
+        """
+        before, after = (
+            part.replace(LANGUAGE_PLACEHOLDER, language)
+            for part in self.template.split(PLACEHOLDER)
+        )
+        return f"{before}{text}{after}"
 
     def parse(self, completion: str) -> str:
         """The corrected text in a completion: surrounding white space belongs to the template."""

@@ -51,6 +51,7 @@ class PlaneSettings:
     owner: str
     """Who acts, for those who are refused because of it; unlike every other owner."""
     limits: Limits = field(default_factory=Limits)
+    front_ends: int = 1
     drain_timeout_s: float = 60.0
     engine_factory: str | None = None
     """Import path of another engine; only tests give one."""
@@ -161,6 +162,7 @@ class RayPlane:
             cache_dir=str(settings.cache),
             engine=settings.engine,
             limits=settings.limits,
+            front_ends=settings.front_ends,
             drain_timeout_s=settings.drain_timeout_s,
             **more,
         )

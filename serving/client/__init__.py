@@ -5,10 +5,13 @@
     with Client("http://127.0.0.1:8000") as client:
         print(client.correct("She go to school every days."))
 
-Needs httpx and nothing else of this project, so it can be copied or published alone.
+`AsyncClient` has the same methods as coroutines. Several addresses are balanced, and one that fails
+is passed over: `Client(["http://a:8000", "http://b:8000"])`. Needs httpx and nothing else of this
+project, so it can be copied or published alone.
 """
 
-from serving.client.client import AsyncClient, Client
+from serving.client.async_client import AsyncClient
+from serving.client.client import Client
 from serving.client.errors import (
     BadRequest,
     ClientError,
@@ -18,23 +21,33 @@ from serving.client.errors import (
     NotFound,
     Overloaded,
     ServerFault,
+    VersionNotServed,
 )
-from serving.client.types import Completion, Correction, Edit, Health, Model
+from serving.client.hedge import Hedge
+from serving.client.rate_limit import RateLimit
+from serving.client.streams import AsyncCompletionStream, CompletionStream
+from serving.client.types import Completion, Correction, Edit, Health, Model, Piece
 
 __all__ = [
     "AsyncClient",
+    "AsyncCompletionStream",
     "BadRequest",
     "Client",
     "ClientError",
     "Completion",
+    "CompletionStream",
     "ConnectionFailed",
     "Correction",
     "DeadlineExceeded",
     "Edit",
     "Health",
+    "Hedge",
     "Model",
     "NotAllowed",
     "NotFound",
     "Overloaded",
+    "Piece",
+    "RateLimit",
     "ServerFault",
+    "VersionNotServed",
 ]

@@ -1,79 +1,69 @@
-"""The clients: thin drivers that move bytes and time for the calls in serving.client.core.
+"""The client that waits: each method makes a call and returns when it is over.
 
-Both keep connections open between calls; use them as context managers, or close them.
+Keeps connections open between calls; use it as a context manager, or close it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import Sequence
-from typing import Any
-from urllib import parse
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Literal
 
-import httpx
-
-from serving.client import core, retry, types
-
-_CONNECT_S = 5.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-class _Base:
-    """What the two clients share: their settings."""
-
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        timeout_s: float = 10.0,
-        deadline_s: float = 30.0,
-        retries: int = 2,
-        api_key: str | None = None,
-        model: str | None = None,
-    ) -> None:
-        """A client of the endpoint at `base_url`.
-
-        timeout_s: longest wait for one attempt.
-        deadline_s: longest time for a call with all its attempts and pauses.
-        retries: attempts after the first, made only where they can do no harm.
-        api_key: sent as a bearer token.
-        model: which model to ask, where several answer at the same address.
-        """
-        self._config = core.Config(
-            base_url=base_url.rstrip("/"),
-            timeout_s=timeout_s,
-            deadline_s=deadline_s,
-            policy=retry.RetryPolicy(retries=retries),
-            api_key=api_key,
-            model=model,
-        )
-        self._chance = core.Chance(
-            monotonic_s=time.monotonic, unix_s=time.time, rng=random.Random()
-        )
-        self._connect()
-
-    def _connect(self) -> None:
-        raise NotImplementedError
-
-    def _url(self, step: core.Send) -> str:
-        return self._config.base_url + step.path
-
-    def _uses_tls(self) -> bool:
-        """Loading certificates takes 50 ms, for nothing on plain HTTP (no redirect is followed)."""
-        return self._config.base_url.startswith("https:")
-
-    def _uses_proxy(self) -> bool:
-        """A proxy from the environment cannot reach this machine's own loopback."""
-        return parse.urlsplit(self._config.base_url).hostname not in _LOOPBACK
+from serving.client import batch, calls, types
+from serving.client.async_driver import AsyncDriver
+from serving.client.base import Base
+from serving.client.errors import ClientError
+from serving.client.loop_thread import LoopThread
+from serving.client.settings import Wish
+from serving.client.steps import Flow, T
+from serving.client.streams import CompletionStream
+from serving.client.sync_driver import SyncDriver
 
 
-class Client(_Base):
-    """A client that waits. Safe to share between threads."""
+class _Beside:
+    """What does things side by side for a client that waits: begun when needed, closed once."""
+
+    def __init__(self, driver: Callable[[], AsyncDriver]) -> None:
+        self._make = driver
+        self._lock = threading.Lock()
+        self._running: tuple[LoopThread, AsyncDriver] | None = None
+        self._closed = False
+
+    def get(self) -> tuple[LoopThread, AsyncDriver]:
+        """The thread and the driver that belongs to it."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot make a call: this client was closed")
+            if self._running is None:
+                thread = LoopThread()
+                thread.start()
+                self._running = thread, self._make()
+            return self._running
+
+    def close(self) -> None:
+        """Ends the thread and closes its connections."""
+        with self._lock:
+            running, self._running, self._closed = self._running, None, True
+        if running is not None:
+            thread, driver = running
+            thread.close(driver.close())
+
+
+class Client(Base):
+    """A client that waits. Safe to share between threads.
+
+    with Client("http://127.0.0.1:8000") as client:
+        print(client.correct("She go to school every days."))
+    """
 
     def _connect(self) -> None:
-        self._http = httpx.Client(trust_env=self._uses_proxy(), verify=self._uses_tls())
+        wiring = self._wiring
+        self._driver = SyncDriver(wiring)
+        self._beside = _Beside(lambda: AsyncDriver(wiring))
+        # Also for a client that nobody closes: at the latest when the program ends.
+        self._finalizer = weakref.finalize(self, self._beside.close)
 
     def __enter__(self) -> Client:
         return self
@@ -83,11 +73,61 @@ class Client(_Base):
 
     def close(self) -> None:
         """Close the connections; the client is of no use afterwards."""
-        self._http.close()
+        self._driver.close()
+        self._finalizer()
 
-    def correct(self, text: str) -> types.Correction:
-        """Correct a text. Raises a ClientError."""
-        return self._run(core.correct(self._config, self._chance, text))
+    def correct(
+        self,
+        text: str,
+        *,
+        language: str | None = None,
+        offsets: Literal["utf16"] | None = None,
+        version: int | None = None,
+        deadline_s: float | None = None,
+    ) -> types.Correction:
+        """Correct a text. Raises a ClientError.
+
+        language: what it is written in, as a hint, such as "en".
+        offsets: "utf16" for edits in UTF-16 units, as editors and JavaScript count.
+        version: the version that must answer, where it is not the client's.
+        deadline_s: longest time in all, where it is not the client's.
+        """
+        options = calls.CorrectionOptions(language=language, offsets=offsets)
+        wish = Wish(version=version, deadline_s=deadline_s)
+        return self._run(calls.correct(self._session, text, options, wish))
+
+    def correct_many(
+        self,
+        texts: Iterable[str],
+        *,
+        concurrency: int = 8,
+        texts_per_request: int = 16,
+        progress: Callable[[int, int], object] | None = None,
+        raise_errors: bool = False,
+        language: str | None = None,
+        offsets: Literal["utf16"] | None = None,
+        version: int | None = None,
+        deadline_s: float | None = None,
+    ) -> Generator[batch.Result, None, None]:
+        """Correct many texts; yields, in their order, a Correction or a ClientError for each.
+
+        Leaving the loop, an exception in it or Ctrl-C cancels what is on its way.
+
+        concurrency: most requests at a time.
+        texts_per_request: most texts in one request; fewer where they are long.
+        progress: called with the texts done so far and all of them, as requests end.
+        raise_errors: raise the first error instead of yielding it.
+        deadline_s: longest time for one request, where it is not the client's; not for all.
+        Others: see correct.
+        """
+        plan = batch.Plan(
+            texts=batch.several(texts),
+            options=calls.CorrectionOptions(language=language, offsets=offsets),
+            wish=Wish(version=version, deadline_s=deadline_s),
+            concurrency=concurrency,
+            texts_per_request=texts_per_request,
+        )
+        return self._results(plan, progress, raise_errors=raise_errors)
 
     def complete(
         self,
@@ -97,74 +137,15 @@ class Client(_Base):
         temperature: float | None = None,
         stop: Sequence[str] | None = None,
         seed: int | None = None,
+        version: int | None = None,
+        deadline_s: float | None = None,
     ) -> types.Completion:
         """Complete a prompt; what is None is left to the endpoint. Raises a ClientError."""
-        options = _options(max_tokens, temperature, stop, seed)
-        return self._run(core.complete(self._config, self._chance, prompt, options))
+        options = calls.completion_options(max_tokens, temperature, stop, seed)
+        wish = Wish(version=version, deadline_s=deadline_s)
+        return self._run(calls.complete(self._session, prompt, options, wish))
 
-    def models(self) -> tuple[types.Model, ...]:
-        """The models that answer there. Raises a ClientError."""
-        return self._run(core.models(self._config, self._chance))
-
-    def health(self) -> types.Health:
-        """Whether a replica is well. Raises ConnectionFailed or DeadlineExceeded without answer."""
-        return self._run(core.health(self._config, self._chance))
-
-    def _run(self, flow: core.Flow[core.T]) -> core.T:
-        outcome: retry.Reply | retry.Failure | None = None
-        while True:
-            try:
-                step = flow.send(outcome)
-            except StopIteration as done:
-                result: core.T = done.value
-                return result
-            if isinstance(step, core.Send):
-                outcome = self._send(step)
-            else:
-                time.sleep(step.delay_s)
-                outcome = None
-
-    def _send(self, step: core.Send) -> retry.Reply | retry.Failure:
-        until_s = time.monotonic() + step.timeout_s
-        try:
-            with self._http.stream(
-                step.method,
-                self._url(step),
-                headers=dict(step.headers),
-                content=step.content,
-                timeout=_timeout(step),
-            ) as response:
-                body = bytearray()
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if time.monotonic() > until_s:  # httpx limits each read, not their sum
-                        return _too_slow(step)
-        except httpx.RequestError as exc:
-            return _failure(exc)
-        return _reply(response, bytes(body))
-
-
-class AsyncClient(_Base):
-    """A client for asyncio, with the surface of Client."""
-
-    def _connect(self) -> None:
-        self._http = httpx.AsyncClient(trust_env=self._uses_proxy(), verify=self._uses_tls())
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections; the client is of no use afterwards."""
-        await self._http.aclose()
-
-    async def correct(self, text: str) -> types.Correction:
-        """Correct a text. Raises a ClientError."""
-        return await self._run(core.correct(self._config, self._chance, text))
-
-    async def complete(
+    def complete_stream(
         self,
         prompt: str,
         *,
@@ -172,84 +153,48 @@ class AsyncClient(_Base):
         temperature: float | None = None,
         stop: Sequence[str] | None = None,
         seed: int | None = None,
-    ) -> types.Completion:
-        """Complete a prompt; what is None is left to the endpoint. Raises a ClientError."""
-        options = _options(max_tokens, temperature, stop, seed)
-        return await self._run(core.complete(self._config, self._chance, prompt, options))
+        version: int | None = None,
+        deadline_s: float | None = None,
+    ) -> CompletionStream:
+        """Complete a prompt piece by piece; use it with `with`, or read it to its end.
 
-    async def models(self) -> tuple[types.Model, ...]:
+        The call is made when the first piece is asked for; asking raises a ClientError. Here
+        timeout_s bounds the time to the first piece and between pieces, deadline_s all of it.
+        """
+        options = calls.completion_options(max_tokens, temperature, stop, seed)
+        return CompletionStream(
+            self._opening(prompt, options, Wish(version=version, deadline_s=deadline_s)),
+            self._driver,
+        )
+
+    def models(self) -> tuple[types.Model, ...]:
         """The models that answer there. Raises a ClientError."""
-        return await self._run(core.models(self._config, self._chance))
+        return self._run(calls.models(self._session))
 
-    async def health(self) -> types.Health:
+    def health(self) -> types.Health:
         """Whether a replica is well. Raises ConnectionFailed or DeadlineExceeded without answer."""
-        return await self._run(core.health(self._config, self._chance))
+        return self._run(calls.health(self._session))
 
-    async def _run(self, flow: core.Flow[core.T]) -> core.T:
-        outcome: retry.Reply | retry.Failure | None = None
-        while True:
-            try:
-                step = flow.send(outcome)
-            except StopIteration as done:
-                result: core.T = done.value
-                return result
-            if isinstance(step, core.Send):
-                outcome = await self._send(step)
-            else:
-                await asyncio.sleep(step.delay_s)
-                outcome = None
+    def _run(self, flow: Flow[T]) -> T:
+        if self._session.hedging is None:
+            return self._driver.run(flow)
+        thread, driver = self._beside.get()
+        return thread.run(driver.run(flow))
 
-    async def _send(self, step: core.Send) -> retry.Reply | retry.Failure:
-        try:
-            async with asyncio.timeout(step.timeout_s):
-                response = await self._http.request(
-                    step.method,
-                    self._url(step),
-                    headers=dict(step.headers),
-                    content=step.content,
-                    timeout=_timeout(step),
-                )
-        except TimeoutError:
-            return _too_slow(step)
-        except httpx.RequestError as exc:
-            return _failure(exc)
-        return _reply(response, response.content)
-
-
-def _options(
-    max_tokens: int | None,
-    temperature: float | None,
-    stop: Sequence[str] | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    return {
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "stop": list(stop) if stop is not None else None,
-        "seed": seed,
-    }
-
-
-def _timeout(step: core.Send) -> httpx.Timeout:
-    return httpx.Timeout(step.timeout_s, connect=min(_CONNECT_S, step.timeout_s))
-
-
-def _reply(response: httpx.Response, body: bytes) -> retry.Reply:
-    return retry.Reply(status=response.status_code, headers=dict(response.headers), body=body)
-
-
-def _failure(exc: httpx.RequestError) -> retry.Failure:
-    """httpx tells apart what matters here: whether a request can have left."""
-    match exc:
-        case httpx.ConnectError() | httpx.ConnectTimeout():
-            kind = retry.FailureKind.NOT_SENT
-        case httpx.TimeoutException():
-            kind = retry.FailureKind.TIMEOUT
-        case _:
-            kind = retry.FailureKind.BROKEN
-    return retry.Failure(kind=kind, reason=f"{type(exc).__name__}: {exc}".rstrip(": "))
-
-
-def _too_slow(step: core.Send) -> retry.Failure:
-    reason = f"more than {step.timeout_s:.3g} s"
-    return retry.Failure(kind=retry.FailureKind.TIMEOUT, reason=reason)
+    def _results(
+        self,
+        plan: batch.Plan,
+        progress: Callable[[int, int], object] | None,
+        *,
+        raise_errors: bool,
+    ) -> Generator[batch.Result, None, None]:
+        thread, driver = self._beside.get()
+        advances = thread.iterate(batch.run(self._session, plan, driver.run))
+        with contextlib.closing(advances):
+            for news in advances:
+                if progress is not None:
+                    progress(news.done, len(plan.texts))
+                for result in news.results:
+                    if raise_errors and isinstance(result, ClientError):
+                        raise result
+                    yield result

@@ -3,16 +3,18 @@
 A request is sent again only when that cannot do harm: it never reached the endpoint, the endpoint
 said it did not take it (429, 503), or doing it twice is the same as doing it once. A correction
 is such a request; a sampled completion is not. An attempt that timed out is not repeated: the
-endpoint is slow, and a second copy makes it slower.
+endpoint is slow, and a second copy makes it slower. Where a connection failed and there is an
+address not tried yet, that one is asked at once: it has given no reason to wait.
 """
 
 from __future__ import annotations
 
-import email.utils
 import enum
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from serving.client import rate_limit
 
 
 class FailureKind(enum.Enum):
@@ -66,24 +68,43 @@ class Situation:
     """Where a call stands after an attempt."""
 
     attempt: int
-    """Attempts made so far."""
+    """Attempts made so far, without those that only moved on to another address."""
     idempotent: bool
     """Whether doing it twice is the same as doing it once."""
     remaining_s: float
     """Time left until the call's deadline."""
     unix_s: float
     """The time of day, for a Retry-After given as a date."""
+    untried: bool = False
+    """Whether there is an address that this call has not tried."""
+
+
+def moves_on(outcome: Reply | Failure, *, untried: bool) -> bool:
+    """Whether this only says to ask another address; it counts as no retry."""
+    return untried and isinstance(outcome, Failure) and outcome.kind is FailureKind.NOT_SENT
+
+
+def settles(outcome: Reply | Failure) -> bool:
+    """Whether there is no point in another attempt that runs beside this one."""
+    if isinstance(outcome, Failure):
+        return False
+    return outcome.status < 500 and outcome.status not in (408, 429)
 
 
 def pause_s(
     policy: RetryPolicy, outcome: Reply | Failure, situation: Situation, rng: random.Random
 ) -> float | None:
     """Seconds to wait before the next attempt; None when there should be none."""
-    if situation.attempt > policy.retries or not _repeatable(outcome, situation.idempotent):
+    if not _repeatable(outcome, situation.idempotent):
         return None
-    longest_s = min(policy.cap_s, policy.base_s * 2 ** (situation.attempt - 1))
+    spent = situation.attempt > policy.retries
+    if spent and not moves_on(outcome, untried=situation.untried):
+        return None
+    if situation.untried and isinstance(outcome, Failure):
+        return 0.0 if situation.remaining_s > 0 else None
+    longest_s = min(policy.cap_s, policy.base_s * 2.0 ** min(situation.attempt - 1, 60))
     # All of the pause is chance: callers that failed together must not come back together.
-    pause = _retry_after_s(outcome, situation.unix_s) + rng.uniform(0.0, longest_s)
+    pause = _asked_for_s(outcome, situation.unix_s) + rng.uniform(0.0, longest_s)
     return pause if pause < situation.remaining_s else None
 
 
@@ -95,12 +116,7 @@ def _repeatable(outcome: Reply | Failure, idempotent: bool) -> bool:
     return outcome.status in (429, 503) or (outcome.status in (502, 504) and idempotent)
 
 
-def _retry_after_s(outcome: Reply | Failure, unix_s: float) -> float:
+def _asked_for_s(outcome: Reply | Failure, unix_s: float) -> float:
     """What the endpoint asks for, in seconds; 0 when it asks for nothing we understand."""
-    value = outcome.headers.get("retry-after", "") if isinstance(outcome, Reply) else ""
-    if value.isdecimal():
-        return float(value)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - unix_s)
-    except ValueError:
-        return 0.0
+    said = rate_limit.read(outcome.headers, unix_s) if isinstance(outcome, Reply) else None
+    return (said.wait_s or 0.0) if said is not None else 0.0

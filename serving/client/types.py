@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from serving.client.rate_limit import RateLimit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
@@ -27,12 +29,15 @@ class Correction:
 
     corrected: str
     edits: tuple[Edit, ...]
-    """In the order of the text, with offsets in characters of the text that was sent."""
+    """In the order of the text, with offsets into the text that was sent: in characters, or in
+    UTF-16 units where that was asked for."""
     model: str
     version: int
     finish_reason: str
     """"stop" when the model was done, "length" when it ran out of room and the end is cut."""
     request_id: str
+    rate_limit: RateLimit | None = None
+    """What the endpoint said about rates; None where it said nothing."""
 
     def __str__(self) -> str:
         return self.corrected
@@ -50,6 +55,20 @@ class Completion:
     version: int | None
     """None when the answer does not say."""
     request_id: str
+    rate_limit: RateLimit | None = None
+    """What the endpoint said about rates; None where it said nothing."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a completion that is streamed. Printing it gives the text."""
+
+    text: str
+    finish_reason: str | None
+    """None until the last one."""
 
     def __str__(self) -> str:
         return self.text
@@ -72,8 +91,17 @@ class Health:
     detail: str
 
 
-def correction(data: Mapping[str, Any], request_id: str) -> Correction:
-    """The answer of /v1/corrections."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What an answer says outside its body."""
+
+    headers: Mapping[str, str]
+    request_id: str
+    rate_limit: RateLimit | None = None
+
+
+def correction(data: Mapping[str, Any], around: Around) -> Correction:
+    """The answer of /v1/corrections to one text."""
     edits = tuple(
         Edit(
             start=int(item["start"]),
@@ -89,23 +117,39 @@ def correction(data: Mapping[str, Any], request_id: str) -> Correction:
         model=str(data["model"]),
         version=int(data["version"]),
         finish_reason=str(data["finish_reason"]),
-        request_id=str(data.get("request_id", request_id)),
+        request_id=str(data.get("request_id", around.request_id)),
+        rate_limit=around.rate_limit,
     )
 
 
-def completion(data: Mapping[str, Any], headers: Mapping[str, str], request_id: str) -> Completion:
+def corrections(data: Mapping[str, Any], around: Around, number: int) -> tuple[Correction, ...]:
+    """The answer of /v1/corrections to that many texts: each has the identity of them all."""
+    results = data["results"]
+    if len(results) != number:
+        raise ValueError(f"{number} texts were sent, {len(results)} results came back")
+    shared = {name: value for name, value in data.items() if name != "results"}
+    return tuple(correction({**shared, **item}, around) for item in results)
+
+
+def completion(data: Mapping[str, Any], around: Around) -> Completion:
     """The answer of /v1/completions; the version travels in a header."""
     choice, usage = data["choices"][0], data.get("usage") or {}
-    version = headers.get("x-liftlock-version")
     return Completion(
         text=str(choice["text"]),
         finish_reason=str(choice["finish_reason"]),
         prompt_tokens=int(usage.get("prompt_tokens", 0)),
         completion_tokens=int(usage.get("completion_tokens", 0)),
         model=str(data["model"]),
-        version=int(version) if version is not None else None,
-        request_id=request_id,
+        version=version(around.headers),
+        request_id=around.request_id,
+        rate_limit=around.rate_limit,
     )
+
+
+def version(headers: Mapping[str, str]) -> int | None:
+    """The version that answered; None when the answer does not say."""
+    value = headers.get("x-liftlock-version")
+    return int(value) if value is not None else None
 
 
 def models(data: Mapping[str, Any]) -> tuple[Model, ...]:

@@ -25,6 +25,9 @@ STATUS_PATH = "/edge/healthz"
 """Answered by Envoy itself: says that the edge is up, nothing about the replicas."""
 MODEL_HEADER = "x-liftlock-model"
 """Chooses the model when several live behind one edge."""
+VERSION_HEADER = "x-liftlock-version-pin"
+"""Asks for one version while several share the traffic; one that has none is left to the replica,
+which refuses it."""
 
 
 def document(kind: str, resources: list[dict[str, Any]]) -> dict[str, Any]:
@@ -69,9 +72,12 @@ def endpoints_file(key: discovery.ClusterKey) -> str:
 def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[str, Any]:
     """The routes of a snapshot (RDS): by model header, else to the first model."""
     ordered = [_own_status()]
-    ordered += [_named(route, settings) for route in snapshot.routes]
+    for route in snapshot.routes:
+        named = _named(route, settings)
+        ordered += [*_pinned(route, named), named]
     ordered.append(_unknown_model([route.model for route in snapshot.routes]))
-    ordered.append(_default(snapshot, settings))
+    default = _default(snapshot, settings)
+    ordered += [*_pinned(snapshot.routes[0], default), default] if snapshot.routes else [default]
     host = {"name": "edge", "domains": ["*"], "routes": ordered}
     table = {"name": "edge", "virtual_hosts": [host]}
     return document("config.route.v3.RouteConfiguration", [table])
@@ -147,6 +153,25 @@ def _named(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[s
         "match": {"prefix": "/", "headers": [header]},
         **_action(route, settings),
     }
+
+
+def _pinned(route: discovery.ModelRoute, like: dict[str, Any]) -> list[dict[str, Any]]:
+    """One route per version that has traffic, for requests that ask for it."""
+    found = []
+    for share in route.shares:
+        if not share.weight:
+            continue
+        pin = {"name": VERSION_HEADER, "string_match": {"exact": str(share.key.version)}}
+        match = {**like["match"], "headers": [*like["match"].get("headers", []), pin]}
+        only = {"clusters": [{"name": share.key.name, "weight": share.weight}]}
+        found.append(
+            {
+                "name": f"{like['name']}-{share.key.version}",
+                "match": match,
+                "route": {**like["route"], "weighted_clusters": only},
+            }
+        )
+    return found
 
 
 def _default(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[str, Any]:

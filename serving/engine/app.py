@@ -11,16 +11,18 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from registry.manifest import Manifest
-from serving.engine import protocol
+from serving.engine import openapi, protocol
+from serving.engine.chat import Chat
+from serving.engine.checks import Handler, Pinned
 from serving.engine.completions import Completions
 from serving.engine.correct import Corrections
 from serving.engine.errors_http import ApiError, invalid, unavailable
 from serving.engine.exchange import Answer, Call, CallerLeft, Exchange, Message, Receive, Send
+from serving.engine.invocations import PREFIX, SUFFIX, TEMPLATE, Invocations
 from serving.engine.metrics import CONTENT_TYPE, Metrics
 from serving.engine.state import Phase, ReplicaState
 
@@ -30,8 +32,6 @@ TIMEOUT_HEADER = "x-request-timeout-ms"
 WARMUP_HEADER = "x-liftlock-warmup"
 _CALLER_LEFT = 499
 _MILLISECONDS = re.compile(r"-?[0-9]{1,12}")
-
-Handler = Callable[[Call], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +49,47 @@ class ReplicaApp:
     def __init__(self, engine: protocol.Engine, state: ReplicaState, manifest: Manifest) -> None:
         self.state = state
         self._engine = engine
-        self._metrics = Metrics(in_flight=lambda: state.in_flight, waiting=lambda: engine.waiting)
+        self._metrics = Metrics(
+            in_flight=lambda: state.in_flight,
+            waiting=lambda: state.load.waiting,
+            queue_age_s=state.queue_age_s,
+        )
         self._started_at_s = int(time.time())
-        completions = Completions(engine, state, self._metrics)
-        corrections = Corrections(engine, state, manifest, self._metrics)
-        self._routes = {
-            "/v1/completions": Route(method="POST", handler=completions, counted=True),
-            "/v1/corrections": Route(method="POST", handler=corrections, counted=True),
-            "/v1/models": Route(method="GET", handler=self._models, counted=False),
-            "/healthz": Route(method="GET", handler=self._healthz, counted=False),
-            "/readyz": Route(method="GET", handler=self._readyz, counted=False),
-            "/metrics": Route(method="GET", handler=self._exposition, counted=False),
+        self.routes = {**self._asked(engine, manifest), **self._told()}
+
+    def _asked(self, engine: protocol.Engine, manifest: Manifest) -> dict[str, Route]:
+        """The counted routes."""
+        state, metrics = self.state, self._metrics
+        completions = Completions(engine, state, metrics)
+        chat = Chat(engine, state, manifest, metrics)
+        corrections = Corrections(engine, state, manifest, metrics)
+        invocations = Invocations(
+            identity=state.identity, chat=chat, completions=completions, corrections=corrections
+        )
+        handlers: dict[str, Handler] = {
+            "/v1/completions": completions,
+            "/v1/chat/completions": chat,
+            "/v1/corrections": corrections,
+            "/invocations": invocations,
+            TEMPLATE: invocations,
+        }
+        return {
+            path: Route(method="POST", handler=Pinned(handler, state.identity), counted=True)
+            for path, handler in handlers.items()
+        }
+
+    def _told(self) -> dict[str, Route]:
+        """The routes that tell about the replica."""
+        handlers: dict[str, Handler] = {
+            "/v1/models": self._models,
+            "/openapi.json": self._openapi,
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._exposition,
+        }
+        return {
+            path: Route(method="GET", handler=handler, counted=False)
+            for path, handler in handlers.items()
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -77,7 +107,8 @@ class ReplicaApp:
         try:
             await self._answer_or_refuse(exchange)
         finally:
-            route = exchange.path if exchange.path in self._routes else "other"
+            route = _template(exchange.path)
+            route = route if route in self.routes else "other"
             self._metrics.answered(
                 route, exchange.status or _CALLER_LEFT, time.perf_counter() - started_s
             )
@@ -89,16 +120,16 @@ class ReplicaApp:
             await exchange.refuse(unavailable("draining", "this replica shut down meanwhile"))
             raise
         except CallerLeft:
-            _log.info("caller left request_id=%s", exchange.request_id)
+            _log.info("caller left %s", exchange.tag)
         except ApiError as exc:
             await exchange.refuse(exc)
         except protocol.RequestRejected as exc:
             await exchange.refuse(invalid(None, str(exc), "rejected_by_engine"))
         except protocol.EngineFailed as exc:
-            _log.exception("engine failed request_id=%s", exchange.request_id)
+            _log.error("engine failed %s: %s", exchange.tag, exc)
             await exchange.refuse(_engine_error(exc))
         except Exception:  # the boundary: without an answer here the caller would get no ids
-            _log.exception("unexpected failure request_id=%s", exchange.request_id)
+            _log.exception("unexpected failure %s", exchange.tag)
             await exchange.refuse(
                 ApiError(
                     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -110,17 +141,16 @@ class ReplicaApp:
     async def _respond(self, exchange: Exchange) -> None:
         route = self._route(exchange)
         if not route.counted:
-            call = Call(request_id=exchange.request_id, body=b"")
-            await exchange.answer(await route.handler(call))
+            await exchange.answer(await route.handler(exchange.call(b"")))
             return
         limits = self.state.limits
         seconds = _deadline_s(exchange.headers.get(TIMEOUT_HEADER), limits.timeout_s)
-        with self.state.admit(exchange.headers.get(WARMUP_HEADER)):
+        with self.state.admit(exchange.headers.get(WARMUP_HEADER), seconds):
             deadline = asyncio.timeout(seconds)
             try:
                 async with deadline:
                     body = await exchange.body(limits.max_body_bytes)
-                    call = Call(request_id=exchange.request_id, body=body)
+                    call = exchange.call(body)
                     await exchange.unless_caller_leaves(_answer(route.handler, call, exchange))
             except TimeoutError as exc:
                 if not deadline.expired():
@@ -128,12 +158,12 @@ class ReplicaApp:
                 raise _too_late(seconds) from exc
 
     def _route(self, exchange: Exchange) -> Route:
-        route = self._routes.get(exchange.path)
+        route = self.routes.get(_template(exchange.path))
         if route is None:
             raise ApiError(
                 HTTPStatus.NOT_FOUND,
                 "unknown_path",
-                f"no such path: {exchange.path!r}; there are {', '.join(sorted(self._routes))}",
+                f"no such path: {exchange.path!r}; there are {', '.join(sorted(self.routes))}",
             )
         if exchange.method != route.method:
             raise ApiError(
@@ -157,6 +187,9 @@ class ReplicaApp:
         }
         return Answer.json({"object": "list", "data": [served]})
 
+    async def _openapi(self, call: Call) -> Answer:
+        return Answer(body=openapi.encoded())
+
     async def _healthz(self, call: Call) -> Answer:
         await self._engine.check_health()
         return Answer.json({"status": "ok", "phase": self.state.phase})
@@ -169,6 +202,14 @@ class ReplicaApp:
 
     async def _exposition(self, call: Call) -> Answer:
         return Answer(body=self._metrics.render(), content_type=CONTENT_TYPE)
+
+
+def _template(path: str) -> str:
+    """The path as the route table has it: an endpoint's name is no part of it."""
+    if path.startswith(PREFIX) and path.endswith(SUFFIX):
+        name = path[len(PREFIX) : -len(SUFFIX)]
+        return TEMPLATE if name and "/" not in name else path
+    return path
 
 
 async def _answer(handler: Handler, call: Call, exchange: Exchange) -> None:
@@ -199,11 +240,13 @@ def _too_late(seconds: float) -> ApiError:
 
 
 def _engine_error(exc: protocol.EngineFailed) -> ApiError:
-    dead = isinstance(exc, protocol.EngineDead)
+    if isinstance(exc, protocol.EngineDead):
+        return unavailable(
+            "engine_dead",
+            "the engine of this replica is dead; it will be replaced, send the request again",
+        )
     return ApiError(
         HTTPStatus.INTERNAL_SERVER_ERROR,
-        "engine_dead" if dead else "engine_failed",
-        "the engine of this replica is dead; it will be replaced, send the request again"
-        if dead
-        else "the engine could not finish this request; it may be sent again",
+        "engine_failed",
+        "the engine could not finish this request; it may be sent again",
     )

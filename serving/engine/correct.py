@@ -9,20 +9,50 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
 
 from registry.manifest import Manifest
-from serving.engine import corrections, gather, protocol
-from serving.engine.completions import check_length, check_model, usage
+from serving.engine import corrections, fields, gather, language, offsets, protocol, shapes
+from serving.engine.checks import check_length, check_model, check_version
 from serving.engine.errors_http import ApiError, invalid
 from serving.engine.exchange import Answer, Call
 from serving.engine.metrics import Metrics
 from serving.engine.state import ReplicaState
 
-_KNOWN = frozenset({"text", "texts", "model", "user"})
+KNOWN = frozenset({"text", "texts", "model", "user", "offsets", "language", "version"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How the caller wants its texts corrected."""
+
+    language: str = ""
+    """A BCP 47 tag, empty where the caller names none."""
+    unit: offsets.Unit = offsets.Unit.CODE_POINTS
+
+    @classmethod
+    def parse(cls, body: dict[str, Any]) -> Wish:
+        """Reads `language` and `offsets`.
+
+        Raises:
+            ApiError: 400, naming the field.
+        """
+        unit = fields.string(body, "offsets", default=offsets.Unit.CODE_POINTS)
+        if unit not in set(offsets.Unit):
+            raise invalid("offsets", f"offsets must be code_points or utf16, got {unit[:40]!r}")
+        return cls(language=language.read(body), unit=offsets.Unit(unit))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """The results, one for each text, and what they took."""
+
+    results: list[dict[str, Any]]
+    prompt_tokens: int
+    completion_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +87,7 @@ class Corrections:
         """One result for `text`, a list of them for `texts`."""
         body = call.json_object()
         texts = self._texts(body)
-        sentences = self._sentences(texts, call.request_id)
-        room = asyncio.Semaphore(self._state.limits.max_parallel_sentences)
-        results = await gather.all_of([self._generate(s.request, room) for s in sentences])
-        prompt, completion = protocol.total_tokens(results)
-        self._metrics.tokens(prompt=prompt, completion=completion)
-        done: list[list[_Done]] = [[] for _ in texts]
-        for sentence, result in zip(sentences, results, strict=True):
-            done[sentence.text_index].append((sentence, result))
-        corrected = [self._assemble(text, d) for text, d in zip(texts, done, strict=True)]
+        done = await self.correct(texts, Wish.parse(body), call.request_id)
         identity = self._state.identity
         head = {
             "id": f"corr-{call.request_id}",
@@ -73,17 +95,42 @@ class Corrections:
             "version": identity.version,
             "digest": identity.digest,
         }
-        many = {"results": corrected} if "texts" in body else corrected[0]
-        return Answer.json({**head, **many, "usage": usage(prompt, completion)})
+        many = {"results": done.results} if "texts" in body else done.results[0]
+        usage = shapes.usage(done.prompt_tokens, done.completion_tokens)
+        return Answer.json({**head, **many, "usage": usage})
+
+    async def correct(self, texts: Sequence[str], wish: Wish, request_id: str) -> Corrected:
+        """The texts corrected, as many sentences of them at once as one request may have.
+
+        Raises:
+            ApiError: a text is too long, or there are too many.
+        """
+        sentences = self._sentences(texts, wish, request_id)
+        room = asyncio.Semaphore(self._state.limits.max_parallel_sentences)
+        results = await gather.all_of([self._generate(s.request, room) for s in sentences])
+        prompt, completion = protocol.total_tokens(results)
+        self._metrics.tokens(prompt=prompt, completion=completion)
+        done: list[list[_Done]] = [[] for _ in texts]
+        for sentence, result in zip(sentences, results, strict=True):
+            done[sentence.text_index].append((sentence, result))
+        return Corrected(
+            results=[
+                self._assemble(text, d, wish.unit) for text, d in zip(texts, done, strict=True)
+            ],
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+        )
 
     def _texts(self, body: dict[str, Any]) -> list[str]:
-        unknown = sorted(set(body) - _KNOWN)
+        unknown = sorted(set(body) - KNOWN)
         if unknown:
             raise invalid(
-                unknown[0], f"unknown field {unknown[0]!r}; there are {sorted(_KNOWN)}",
+                unknown[0], f"unknown field {unknown[0]!r}; there are {sorted(KNOWN)}",
                 "unknown_field",
             )  # fmt: skip
         check_model(body, self._state.identity.model, required=False)
+        check_version(body, self._state.identity.version)
+        fields.string(body, "user", default="")
         if ("text" in body) == ("texts" in body):
             raise invalid("text", "give either text or texts", "missing_field")
         name = "text" if "text" in body else "texts"
@@ -95,7 +142,7 @@ class Corrections:
             raise invalid(name, f"{name} must not be empty", "empty_text")
         return given
 
-    def _sentences(self, texts: Sequence[str], request_id: str) -> list[_Sentence]:
+    def _sentences(self, texts: Sequence[str], wish: Wish, request_id: str) -> list[_Sentence]:
         most = self._state.limits.max_sentences
         found = itertools.chain.from_iterable(
             ((index, text, part) for part in corrections.segments(text))
@@ -110,20 +157,24 @@ class Corrections:
                 param="text",
             )
         return [
-            self._sentence(index, part, text[part.start : part.end], request_id)
+            _Sentence(
+                text_index=index,
+                part=part,
+                source=text[part.start : part.end],
+                request=self._request(text[part.start : part.end], wish, request_id),
+            )
             for index, text, part in pieces
         ]
 
-    def _sentence(
-        self, index: int, part: corrections.Segment, source: str, request_id: str
-    ) -> _Sentence:
+    def _request(self, source: str, wish: Wish, request_id: str) -> protocol.GenerateRequest:
         settings = self._manifest.generation
+        prompt = self._manifest.prompt.render(source, language=wish.language)
         try:
-            ids = self._engine.encode(self._manifest.prompt.render(source))
+            ids = self._engine.encode(prompt)
         except protocol.RequestRejected as exc:
             raise invalid("text", str(exc), "context_length_exceeded") from exc
         check_length(len(ids), settings.max_tokens, self._engine.max_model_len_tokens, param="text")
-        request = protocol.GenerateRequest(
+        return protocol.GenerateRequest(
             request_id=protocol.unique_id(request_id),
             prompt_token_ids=ids,
             max_tokens=settings.max_tokens,
@@ -132,7 +183,6 @@ class Corrections:
             stop=settings.stop,
             seed=settings.seed,
         )
-        return _Sentence(text_index=index, part=part, source=source, request=request)
 
     async def _generate(
         self, request: protocol.GenerateRequest, room: asyncio.Semaphore
@@ -140,8 +190,9 @@ class Corrections:
         async with room:
             return await self._engine.generate(request)
 
-    def _assemble(self, text: str, done: Sequence[_Done]) -> dict[str, Any]:
+    def _assemble(self, text: str, done: Sequence[_Done], unit: offsets.Unit) -> dict[str, Any]:
         """The result for one text."""
+        place = offsets.converter(text, unit)
         bodies: list[str] = []
         changes: list[dict[str, Any]] = []
         unchanged: list[dict[str, Any]] = []
@@ -150,18 +201,26 @@ class Corrections:
             body = self._manifest.prompt.parse(choice.text)
             reason = _why_left(choice, body)
             if reason is not None:
-                unchanged.append({**asdict(sentence.part), "reason": reason})
+                unchanged.append({**_placed(sentence.part, place), "reason": reason})
                 body = sentence.source
             bodies.append(body)
             found = corrections.edits(sentence.source, body, offset=sentence.part.start)
-            changes += [asdict(edit) for edit in found]
+            changes += [_placed(edit, place) for edit in found]
         cut = any(item["reason"] == protocol.FinishReason.LENGTH for item in unchanged)
         return {
             "corrected": corrections.rejoin(text, bodies, [s.part for s, _ in done]),
             "edits": changes,
+            "offsets": unit,
             "finish_reason": protocol.FinishReason.LENGTH if cut else protocol.FinishReason.STOP,
             "unchanged": unchanged,
         }
+
+
+def _placed(
+    part: corrections.Segment | corrections.Edit, place: Callable[[int], int]
+) -> dict[str, Any]:
+    """A part of the text as it is answered, with its borders in the caller's unit."""
+    return {**asdict(part), "start": place(part.start), "end": place(part.end)}
 
 
 def _why_left(choice: protocol.Choice, body: str) -> str | None:

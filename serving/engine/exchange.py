@@ -11,13 +11,21 @@ import asyncio
 import contextlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
-from dataclasses import dataclass
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+    MutableMapping,
+)
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 
+from serving.engine import trace
 from serving.engine.errors_http import ApiError, invalid
 
 Message = MutableMapping[str, Any]
@@ -42,6 +50,9 @@ class Call:
 
     request_id: str
     body: bytes
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By name in lower case."""
 
     def json_object(self) -> dict[str, Any]:
         """The body as a JSON object.
@@ -68,6 +79,7 @@ class Answer:
     stream: AsyncGenerator[bytes, None] | None = None
     status: HTTPStatus = HTTPStatus.OK
     content_type: str = JSON_TYPE
+    headers: Headers = ()
 
     @classmethod
     def json(cls, value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Answer:
@@ -87,17 +99,30 @@ class Exchange:
     def __init__(self, scope: Message, receive: Receive, send: Send, fixed: Headers) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
+        received = [
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
             for name, value in scope["headers"]
-        }
+        ]
+        self.headers = dict(received)
         self.request_id = _request_id(self.headers.get("x-request-id"))
+        self.trace = trace.read(received) if trace.PARENT in self.headers else None
         self.status = 0
-        self._fixed = (*fixed, ("x-request-id", self.request_id))
+        passed_on = self.trace.headers() if self.trace else ()
+        self._fixed = (*fixed, ("x-request-id", self.request_id), *passed_on)
         self._receive = receive
         self._send = send
         self._streaming = False
         self._complete = False
+
+    @property
+    def tag(self) -> str:
+        """What a log line about this request ends with, so that it can be found."""
+        found = f"request_id={self.request_id}"
+        return f"{found} trace_id={self.trace.trace_id}" if self.trace else found
+
+    def call(self, body: bytes) -> Call:
+        """The request as a handler sees it."""
+        return Call(request_id=self.request_id, body=body, path=self.path, headers=self.headers)
 
     async def body(self, limit_bytes: int) -> bytes:
         """The whole request body.
@@ -143,13 +168,14 @@ class Exchange:
     async def answer(self, answer: Answer) -> None:
         """Sends an answer. A stream starts with its first piece, so an early error has a status."""
         if answer.stream is None:
-            await self._start(answer.status, answer.content_type, (), len(answer.body))
+            await self._start(answer.status, answer.content_type, answer.headers, len(answer.body))
             await self._body(answer.body, more=False)
             return
         async with contextlib.aclosing(answer.stream) as stream:
             piece = await anext(stream, b"")
             self._streaming = True
-            await self._start(answer.status, answer.content_type, (("cache-control", "no-cache"),))
+            extra = (*answer.headers, ("cache-control", "no-cache"))
+            await self._start(answer.status, answer.content_type, extra)
             await self._body(piece, more=True)
             async for piece in stream:
                 await self._body(piece, more=True)

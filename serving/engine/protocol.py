@@ -13,7 +13,10 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from registry.engine_settings import EngineSettings
+MOST_LOGPROBS = 20
+"""Alternatives that can be asked for at each token; vLLM's own default, and OpenAI's for chat."""
+LEAST_LOGPROB = -9999.0
+"""Stands for minus infinity; the value that vLLM and OpenAI send for it."""
 
 
 class EngineFailed(Exception):
@@ -39,7 +42,11 @@ class FinishReason(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateRequest:
-    """One prompt and how to continue it. `request_id` must be unique among requests in flight."""
+    """One prompt and how to continue it. `request_id` must be unique among requests in flight.
+
+    `logprobs` is how many of the likeliest tokens to report at each place beside the one taken;
+    None asks for no log probabilities at all, which is what costs nothing.
+    """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
@@ -49,15 +56,30 @@ class GenerateRequest:
     n: int = 1
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    """A token that was taken: its text, its natural log probability, the likeliest in its place.
+
+    `top` is in falling order and at most as long as was asked for; what the model gave no chance
+    is `LEAST_LOGPROB`, since JSON has no infinity.
+    """
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One continuation of the prompt."""
+    """One continuation of the prompt; `logprobs` holds every token that was counted."""
 
     index: int
     text: str
     finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +99,19 @@ class Delta:
     text: str
     completion_tokens: int
     finish_reason: FinishReason | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: str
+    content: str
 
 
 class Engine(Protocol):
-    """A loaded model. Made by an `EngineFactory`; used from one event loop."""
+    """A loaded model, as one process sees it; used from one event loop."""
 
     @property
     def max_model_len_tokens(self) -> int:
@@ -97,6 +128,15 @@ class Engine(Protocol):
 
         Raises:
             RequestRejected: the text cannot fit the model whatever its tokens are.
+        """
+        ...
+
+    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
+        """Token ids of a conversation in the tokenizer's own chat template, up to where the
+        assistant answers; None where the tokenizer has no template.
+
+        Raises:
+            RequestRejected: the template refuses the conversation, or it cannot fit the model.
         """
         ...
 
@@ -123,14 +163,6 @@ class Engine(Protocol):
 
     def shutdown(self) -> None:
         """Stops the engine and its processes. Requests in flight fail with `EngineDead`."""
-        ...
-
-
-class EngineFactory(Protocol):
-    """Loads a checkpoint. Named by import path in a `ReplicaSpec`; blocks until loaded."""
-
-    def __call__(self, checkpoint_dir: str, settings: EngineSettings) -> Engine:
-        """The engine over the checkpoint in `checkpoint_dir`."""
         ...
 
 

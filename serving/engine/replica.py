@@ -7,16 +7,15 @@ why load is reported by `record_autoscaling_stats` and draining happens in the d
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import logging
 import os
 import pickle
 
 from serving.directory import ReplicaDirectory
-from serving.engine import protocol
+from serving.engine.core import CoreFactory, EngineCore, imported
+from serving.engine.fronts import FrontProcesses
 from serving.engine.server import ReplicaServer
 from serving.engine.spec import ReplicaSpec, local_checkpoint
-from serving.errors import DeploymentFailed
 
 _log = logging.getLogger(__name__)
 NODE_HOST = "node"
@@ -31,13 +30,9 @@ class Replica:
     async def __init__(self, pickled_spec: bytes) -> None:  # type: ignore[misc]  # Serve awaits it
         # Pickled by who asks for the deployment: the deployer between may be of an older release.
         spec = _placed(pickle.loads(pickled_spec))
-        engine = _load_engine(spec)
-        self._server = ReplicaServer(spec, engine, ReplicaDirectory(), _replica_id())
-        try:
-            await self._server.start()
-        except BaseException:
-            engine.shutdown()
-            raise
+        fronts = FrontProcesses(spec, _launched(spec))
+        self._server = ReplicaServer(spec, fronts, ReplicaDirectory(), _replica_id())
+        await self._server.start()
 
     async def check_health(self) -> None:
         """Serve's periodic check; raising three times in a row replaces the replica."""
@@ -60,18 +55,11 @@ def _placed(spec: ReplicaSpec) -> ReplicaSpec:
     return dataclasses.replace(spec, host=ray.util.get_node_ip_address())
 
 
-def _load_engine(spec: ReplicaSpec) -> protocol.Engine:
+def _launched(spec: ReplicaSpec) -> EngineCore:
     directory = local_checkpoint(spec)
-    module, _, attribute = spec.engine_factory.partition(":")
-    try:
-        factory: protocol.EngineFactory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as exc:
-        raise DeploymentFailed(
-            f"engine factory {spec.engine_factory!r} cannot be imported: {exc}; it must be "
-            "module:attribute and its library installed"
-        ) from exc
+    factory: CoreFactory = imported(spec.engine_factory, "engine factory")
     _log.info("loading %s version %d from %s", spec.model, spec.version, directory)
-    return factory(str(directory), spec.engine)
+    return factory(str(directory), spec.engine, spec.front_ends)
 
 
 def _replica_id() -> str:

@@ -16,27 +16,20 @@ import time
 from typing import Protocol
 
 import httpx
-import uvicorn
 
 from serving.directory import DirectoryUnavailable
 from serving.endpoint import Endpoint, EndpointState
 from serving.engine import protocol
-from serving.engine.app import WARMUP_HEADER, ReplicaApp
+from serving.engine.front import BACKLOG, warm_up
+from serving.engine.fronts import Fronts
 from serving.engine.spec import ReplicaSpec
-from serving.engine.state import Phase, ReplicaState
+from serving.engine.state import Phase
 from serving.errors import DeploymentFailed
 
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-_KEEP_ALIVE_S = 3_900
-"""Idle connections outlive the edge's (one hour), so that it is never us who closes one just as a
-request is being sent on it."""
-_CUT_OFF_S = 1
-"""How long the HTTP server lets requests run on once the port is closed; by then drained."""
-_WARMUP_TEXT = "She go to school every days."
 _WARMUP_TIMEOUT_S = 60.0
-_BACKLOG = 2_048
 
 
 class Directory(Protocol):
@@ -56,27 +49,27 @@ class Directory(Protocol):
 
 
 class ReplicaServer:
-    """One engine behind one port. `start` once, `drain` once."""
+    """The front ends of one engine behind one port. `start` once, `drain` once."""
 
     def __init__(
-        self, spec: ReplicaSpec, engine: protocol.Engine, directory: Directory, replica_id: str
+        self, spec: ReplicaSpec, fronts: Fronts, directory: Directory, replica_id: str
     ) -> None:
         self._spec = spec
-        self._engine = engine
+        self._fronts = fronts
         self._directory = directory
         self._replica_id = replica_id
         self._warmup_token = secrets.token_hex(16)
-        self.state = ReplicaState(spec.identity, spec.limits, warmup_token=self._warmup_token)
-        self._app = ReplicaApp(engine, self.state, spec.manifest)
+        self.phase = Phase.STARTING
         self._healthy = True
+        self._sock: socket.socket | None = None
         self._port = 0
-        self._serving: asyncio.Task[None] | None = None
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def endpoint(self) -> Endpoint:
         """What the directory is told."""
         identity = self._spec.identity
+        leaving = self.phase in (Phase.LEAVING, Phase.CLOSED)
         return Endpoint(
             replica_id=self._replica_id,
             model=identity.model,
@@ -84,97 +77,101 @@ class ReplicaServer:
             digest=identity.digest,
             host=self._spec.host,
             port=self._port,
-            state=EndpointState.DRAINING if self.state.draining else EndpointState.READY,
+            state=EndpointState.DRAINING if leaving else EndpointState.READY,
         )
 
     async def start(self) -> None:
         """Opens the port, warms up and publishes.
 
         Raises:
-            DeploymentFailed: a warm-up request was not answered with 200; the answer is quoted.
+            DeploymentFailed: the engine or a front end did not come up, or a warm-up request was
+                not answered with 200; the answer is quoted.
         """
-        self._sock = _listen(self._spec.host)
+        self._sock = socket.create_server((self._spec.host, 0), backlog=BACKLOG)
         self._port = self._sock.getsockname()[1]
-        config = uvicorn.Config(
-            self._app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=_CUT_OFF_S,
-            backlog=_BACKLOG,
-        )
-        self._uvicorn = uvicorn.Server(config)
-        # Signals belong to whoever owns the process.
-        self._uvicorn.capture_signals = contextlib.nullcontext
-        serving = self._uvicorn.serve(sockets=[self._sock])
-        self._serving = asyncio.create_task(serving, name="replica-http")
         try:
+            await self._fronts.start(self._sock, self._warmup_token)
             await self._warm_up()
         except BaseException:
             await self._close_port()
             raise
-        self.state.phase = Phase.READY
+        await self._enter(Phase.READY)
         await self._beat()
-        self._beating = asyncio.create_task(self._keep_beating(), name="replica-heartbeat")
+        self._tasks = [
+            asyncio.create_task(self._keep_beating(), name="replica-heartbeat"),
+            asyncio.create_task(self._leave_when_broken(), name="replica-watch"),
+        ]
 
     async def check_health(self) -> None:
         """Returns when the replica can answer; otherwise leaves the directory and raises.
 
         Raises:
             EngineDead: the engine is gone.
-            DeploymentFailed: the HTTP server or the heartbeat has stopped.
+            DeploymentFailed: a front end or the heartbeat has stopped.
         """
         try:
-            for task in (self._serving, self._beating):
-                if task is None or task.done():
-                    name = "a task that never started" if task is None else task.get_name()
-                    raise DeploymentFailed(f"replica {self._replica_id}: {name} has stopped")
-            await self._engine.check_health()
+            beating = self._tasks[0] if self._tasks else None
+            if beating is None or beating.done():
+                raise DeploymentFailed(f"replica {self._replica_id}: the heartbeat has stopped")
+            await self._fronts.check()
         except (protocol.EngineDead, DeploymentFailed):
-            self._healthy = False
-            with contextlib.suppress(DirectoryUnavailable):
-                await self._directory.remove(self._replica_id)
+            await self._leave()
             raise
         self._healthy = True
 
     def load(self) -> dict[str, float]:
         """What scaling decides on."""
-        return {"in_flight": self.state.in_flight, "waiting": self._engine.waiting}
+        load = self._fronts.load
+        return {
+            "in_flight": load.in_flight,
+            "waiting": load.waiting,
+            "queue_age_s": self._fronts.queue_age_s,
+        }
 
     async def drain(self) -> None:
         """Leaves without dropping a request that was sent on good grounds, and stops."""
-        if self.state.draining:
+        if self.phase in (Phase.LEAVING, Phase.CLOSED):
             return
-        self.state.phase = Phase.LEAVING
+        await self._enter(Phase.LEAVING)
         await self._until_released()
         await self._until_quiet()
-        self.state.phase = Phase.CLOSED
+        await self._enter(Phase.CLOSED)
         await self._close_port()
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
-        await asyncio.to_thread(self._engine.shutdown)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
             await self._directory.remove(self._replica_id)
         except DirectoryUnavailable as exc:
             _log.warning("not removed from the directory, which will notice: %s", exc)
 
+    async def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        await self._fronts.enter(phase)
+
     async def _warm_up(self) -> None:
-        url = f"http://{self._spec.host}:{self._port}/v1/corrections"
-        headers = {WARMUP_HEADER: self._warmup_token, "x-request-id": "warm-up"}
-        async with httpx.AsyncClient(timeout=_WARMUP_TIMEOUT_S, trust_env=False) as client:
-            for _ in range(self._spec.warmup_requests):
-                try:
-                    answer = await client.post(url, json={"text": _WARMUP_TEXT}, headers=headers)
-                except httpx.HTTPError as exc:
-                    raise DeploymentFailed(f"warm-up at {url} got no answer: {exc!r}") from exc
-                if answer.status_code != httpx.codes.OK:
-                    raise DeploymentFailed(
-                        f"warm-up at {url} got {answer.status_code}: {answer.text[:500]}"
-                    )
+        """Sends requests through the port, on as many connections as there are front ends.
+
+        The connections stay open until the last, so that each front end takes one.
+        """
+        url = f"http://{self._spec.host}:{self._port}"
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(self._fronts.number):
+                client = await stack.enter_async_context(
+                    httpx.AsyncClient(base_url=url, timeout=_WARMUP_TIMEOUT_S, trust_env=False)
+                )
+                for _ in range(self._spec.warmup_requests):
+                    await warm_up(client, self._warmup_token)
+
+    async def _leave_when_broken(self) -> None:
+        """Takes the replica out at once, without waiting for the next check."""
+        await self._fronts.broken()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        self._healthy = False
+        with contextlib.suppress(DirectoryUnavailable):
+            await self._directory.remove(self._replica_id)
 
     async def _keep_beating(self) -> None:
         while True:
@@ -209,25 +206,18 @@ class ReplicaServer:
         now_s = time.monotonic()
         give_up_s, busy_at_s = now_s + self._spec.drain_timeout_s, now_s
         while (now_s := time.monotonic()) < give_up_s:
-            if self.state.in_flight:
+            if self._fronts.load.in_flight:
                 busy_at_s = now_s
             elif now_s - busy_at_s >= self._spec.quiet_s:
                 return
             await asyncio.sleep(_POLL_S)
         _log.warning(
             "%s closes with %d requests in flight after %.0f s",
-            self._replica_id, self.state.in_flight, self._spec.drain_timeout_s,
+            self._replica_id, self._fronts.load.in_flight, self._spec.drain_timeout_s,
         )  # fmt: skip
 
     async def _close_port(self) -> None:
-        """Stops the HTTP server; requests still in flight, if any, are cut off with a 503."""
-        if self._serving is None:
-            return
-        self._uvicorn.should_exit = True
-        await asyncio.gather(self._serving, return_exceptions=True)
-        self._sock.close()
-
-
-def _listen(host: str) -> socket.socket:
-    """A listening socket on a free port."""
-    return socket.create_server((host, 0), backlog=_BACKLOG)
+        """Stops the front ends and the engine; what is still in flight is cut off with a 503."""
+        await self._fronts.stop()
+        if self._sock is not None:
+            self._sock.close()

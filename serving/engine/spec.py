@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 RECORD_PATIENCE_S = 60.0
 """A replica that starts while MLflow is being restarted waits for it rather than fails."""
 
+MAX_FRONT_ENDS = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:
@@ -43,8 +45,10 @@ class ReplicaSpec:
     """Where fetched checkpoints are kept on a node, by digest; needed with `tracking_uri`."""
     engine: EngineSettings = field(default_factory=EngineSettings)
     """How the engine is built; the same settings the version was evaluated with."""
-    engine_factory: str = "serving.engine.vllm_engine:load"
-    """Import path of the `EngineFactory`; another one only in tests."""
+    engine_factory: str = "serving.engine.vllm_core:launch"
+    """Import path of the `CoreFactory`; another one only in tests."""
+    front_ends: int = 1
+    """Processes that answer HTTP on the one engine."""
     host: str = "127.0.0.1"
     """Address to listen on and to publish; `node` means the address of the replica's node."""
     limits: Limits = field(default_factory=Limits)
@@ -67,6 +71,10 @@ class ReplicaSpec:
         for name in ("quiet_s", "warmup_requests"):
             if getattr(self, name) < 0:
                 raise ValueError(f"replica {name} must be at least 0, got {getattr(self, name)}")
+        if not 1 <= self.front_ends <= MAX_FRONT_ENDS:
+            raise ValueError(
+                f"replica front_ends must be 1..{MAX_FRONT_ENDS}, got {self.front_ends}"
+            )
         if self.tracking_uri and not self.cache_dir:
             raise ValueError("replica cache_dir must be given with tracking_uri, got an empty one")
         found = self.manifest.digest

@@ -4,21 +4,17 @@ The one idea: only finished texts cross from the engine process unless the calle
 (`FINAL_ONLY`), because per-token hand-over is most of a front end's CPU time. The only import of
 vLLM on the serving side; everything vLLM raises leaves here as one of our two errors.
 
-Left out: log probabilities, LoRA, several front-end processes on one engine.
+Left out: LoRA. How an engine is started and shared is in `vllm_core`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING
 
 from registry import engine_memory
-from registry.engine_settings import EngineSettings
 from serving.engine import protocol
-from serving.errors import DeploymentFailed
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
@@ -53,12 +49,27 @@ class VllmEngine:
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of a prompt, special tokens included."""
-        most_chars = self.max_model_len_tokens * int(self._tokenizer.max_chars_per_token)
-        if len(text) > most_chars:  # spares the event loop from tokenizing a megabyte
-            raise protocol.RequestRejected(
-                f"a prompt of {len(text)} characters cannot fit {self.max_model_len_tokens} tokens"
-            )
+        self._check_chars(text)
         return tuple(self._tokenizer.encode(text))
+
+    def encode_chat(self, messages: Sequence[protocol.Message]) -> tuple[int, ...] | None:
+        """Token ids of a conversation in the tokenizer's own template, None where it has none."""
+        if not self._tokenizer.chat_template:
+            return None
+        from jinja2 import TemplateError
+
+        turns = [{"role": each.role, "content": each.content} for each in messages]
+        try:
+            # transformers renders it in a sandbox; a template refuses by raising.
+            text = self._tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True
+            )
+        except (TemplateError, TypeError, ValueError) as exc:
+            raise protocol.RequestRejected(
+                f"the model's chat template refuses these messages: {exc}"
+            ) from exc
+        self._check_chars(text)
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
     async def generate(self, request: protocol.GenerateRequest) -> protocol.GenerateResult:
         """The finished continuations."""
@@ -72,7 +83,10 @@ class VllmEngine:
         return protocol.GenerateResult(
             choices=tuple(
                 protocol.Choice(
-                    index=choice.index, text=choice.text, finish_reason=_finish_reason(choice)
+                    index=choice.index,
+                    text=choice.text,
+                    finish_reason=_finish_reason(choice),
+                    logprobs=_logprobs(choice, request.logprobs),
                 )
                 for choice in choices
             ),
@@ -92,6 +106,7 @@ class VllmEngine:
                         text=choice.text,
                         completion_tokens=len(choice.token_ids),
                         finish_reason=_finish_reason(choice) if choice.finish_reason else None,
+                        logprobs=_logprobs(choice, request.logprobs),
                     )
 
     async def check_health(self) -> None:
@@ -106,6 +121,14 @@ class VllmEngine:
     def shutdown(self) -> None:
         """Stops the engine and its processes."""
         self._llm.shutdown()
+
+    def _check_chars(self, text: str) -> None:
+        """Spares the event loop from tokenizing a megabyte."""
+        most_chars = self.max_model_len_tokens * int(self._tokenizer.max_chars_per_token)
+        if len(text) > most_chars:
+            raise protocol.RequestRejected(
+                f"a prompt of {len(text)} characters cannot fit {self.max_model_len_tokens} tokens"
+            )
 
     async def _outputs(
         self, request: protocol.GenerateRequest, *, final_only: bool
@@ -144,6 +167,7 @@ def _sampling(request: protocol.GenerateRequest, *, final_only: bool) -> Samplin
         top_p=request.top_p,
         stop=list(request.stop),
         seed=request.seed,
+        logprobs=request.logprobs,
         output_kind=RequestOutputKind.FINAL_ONLY if final_only else RequestOutputKind.DELTA,
     )
 
@@ -157,26 +181,29 @@ def _finish_reason(choice: CompletionOutput) -> protocol.FinishReason:
     return reason
 
 
-def load(checkpoint_dir: str, settings: EngineSettings) -> VllmEngine:
-    """Loads a checkpoint; an `EngineFactory`. Blocks for the 20-30 s an engine takes to start.
+def _logprobs(
+    choice: CompletionOutput, most: int | None
+) -> tuple[protocol.TokenLogprob, ...] | None:
+    """The tokens of an output as they were taken, with the `most` likeliest in each place.
 
-    Must be called with an event loop running, whose thread the engine then belongs to.
-
-    Raises:
-        DeploymentFailed: vLLM could not start; with its own message, and what to do where memory
-            ran out.
+    vLLM gives per place a dict by token id: the taken one first, then the likeliest by rank.
     """
-    asyncio.get_running_loop()
-    _prepare_environment()
-    from vllm import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
-
-    kwargs: dict[str, Any] = settings.engine_kwargs(checkpoint_dir)
-    try:
-        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**kwargs))
-    except (ValueError, RuntimeError, MemoryError, OSError, KeyError) as exc:
-        raise DeploymentFailed(why_not_started(exc, checkpoint_dir)) from exc
-    return VllmEngine(llm, max_num_seqs=settings.max_num_seqs)
+    if most is None or choice.logprobs is None:
+        return None
+    found = []
+    for token_id, place in zip(choice.token_ids, choice.logprobs, strict=True):
+        ranked = sorted(place.values(), key=lambda each: each.rank or 0)
+        found.append(
+            protocol.TokenLogprob(
+                token=place[token_id].decoded_token or "",
+                logprob=max(place[token_id].logprob, protocol.LEAST_LOGPROB),
+                top=tuple(
+                    (each.decoded_token or "", max(each.logprob, protocol.LEAST_LOGPROB))
+                    for each in ranked[:most]
+                ),
+            )
+        )
+    return tuple(found)
 
 
 def why_not_started(exc: Exception, checkpoint_dir: str) -> str:
@@ -185,10 +212,3 @@ def why_not_started(exc: Exception, checkpoint_dir: str) -> str:
     if engine_memory.says(said):
         return engine_memory.told(said)
     return f"the engine did not start on {checkpoint_dir}: {said}"
-
-
-def _prepare_environment() -> None:
-    """vLLM takes some settings only from the environment of the process it is imported into."""
-    os.environ.pop("VLLM_CPU_KVCACHE_SPACE", None)  # it would override the settings' cache size
-    # One node may hold several replicas; pinned to the same cores they would starve each other.
-    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")

@@ -31,6 +31,7 @@ from serving.engine.server import ReplicaServer
 from tests.conftest import free_port
 from tests.evals.harness.test_worker import first_lines
 from tests.fakes.engine import FakeEngine
+from tests.fakes.fronts import LocalFronts
 from tests.serving.engine.test_server import SPEC, MemoryDirectory
 
 CHECKPOINT = Path("examples/checkpoints/tiny-gec-1")
@@ -38,7 +39,7 @@ START_TIMEOUT_S = 240.0
 
 
 async def test_our_own_replica_corrects_and_has_no_probabilities() -> None:
-    server = ReplicaServer(SPEC, FakeEngine(), MemoryDirectory(), "r1")
+    server = ReplicaServer(SPEC, LocalFronts(SPEC, FakeEngine()), MemoryDirectory(), "r1")
     await server.start()
     url = f"http://{server.endpoint.host}:{server.endpoint.port}"
     found: dict[int, Answer] = {}

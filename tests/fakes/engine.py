@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
-from registry.engine_settings import EngineSettings
 from serving.engine.protocol import (
     Choice,
     Delta,
@@ -18,7 +17,9 @@ from serving.engine.protocol import (
     FinishReason,
     GenerateRequest,
     GenerateResult,
+    Message,
     RequestRejected,
+    TokenLogprob,
 )
 
 FIXES = {"go": "goes", "days": "day", "teh": "the", "VANISH": ""}
@@ -26,13 +27,17 @@ _TOKEN = re.compile(r"\s*\S+|\s+")
 
 
 class FakeEngine:
-    """`delay_s` passes before the first token of each request; `dead` makes everything fail."""
+    """`delay_s` passes before the first token of each request; `dead` makes everything fail.
+
+    With `chat` it has a chat template, which refuses two messages of one role in a row.
+    """
 
     def __init__(self, *, delay_s: float = 0.0, max_model_len_tokens: int = 64) -> None:
         self.delay_s = delay_s
         self.token_delay_s = 0.0
         self.max_model_len_tokens = max_model_len_tokens
         self.dead = False
+        self.chat = False
         self.requests: list[GenerateRequest] = []
         self.aborted: list[str] = []
         self.running = 0
@@ -50,12 +55,25 @@ class FakeEngine:
             for token in _TOKEN.findall(text)
         )
 
+    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
+        if not self.chat:
+            return None
+        if any(one.role == two.role for one, two in itertools.pairwise(messages)):
+            raise RequestRejected("the template wants roles to alternate")
+        turns = [f"{each.role}: {each.content}\n" for each in messages]
+        return self.encode("".join([messages[-1].content, "\n", *turns]))
+
     async def generate(self, request: GenerateRequest) -> GenerateResult:
         tokens = [token async for token in self._tokens(request)]
         finish = self._finish(request)
         return GenerateResult(
             choices=tuple(
-                Choice(index=index, text="".join(tokens), finish_reason=finish)
+                Choice(
+                    index=index,
+                    text="".join(tokens),
+                    finish_reason=finish,
+                    logprobs=_logprobs(tokens, request.logprobs),
+                )
                 for index in range(request.n)
             ),
             prompt_tokens=len(request.prompt_token_ids),
@@ -65,10 +83,14 @@ class FakeEngine:
     async def stream(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
         async for token in self._tokens(request):
             for index in range(request.n):
-                yield Delta(index=index, text=token, completion_tokens=1)
+                found = _logprobs([token], request.logprobs)
+                yield Delta(index=index, text=token, completion_tokens=1, logprobs=found)
         for index in range(request.n):
             finish = self._finish(request)
-            yield Delta(index=index, text="", completion_tokens=0, finish_reason=finish)
+            found = _logprobs([], request.logprobs)
+            yield Delta(
+                index=index, text="", completion_tokens=0, finish_reason=finish, logprobs=found
+            )
 
     async def check_health(self) -> None:
         if self.dead:
@@ -108,18 +130,21 @@ class FakeEngine:
         return FinishReason.LENGTH if cut else FinishReason.STOP
 
 
+def _logprobs(tokens: Sequence[str], most: int | None) -> tuple[TokenLogprob, ...] | None:
+    """The longer a token, the less likely; in its place stand ever less likely ones."""
+    if most is None:
+        return None
+    return tuple(
+        TokenLogprob(
+            token=token,
+            logprob=-len(token) / 8,
+            top=tuple((token + "?" * rank, -len(token) / 8 - rank) for rank in range(most)),
+        )
+        for token in tokens
+    )
+
+
 def _text(prompt: str) -> str:
     """The text in a prompt of `{text}\\n` or of the demo's `Correct: {text}\\nFixed:`."""
     lines = prompt.strip().splitlines()
     return lines[0].removeprefix("Correct: ") if lines else ""
-
-
-def load(checkpoint_dir: str, settings: EngineSettings) -> FakeEngine:
-    """An `EngineFactory`: a file `delay_s` in the checkpoint directory sets the delay."""
-    from pathlib import Path
-
-    delay = Path(checkpoint_dir, "delay_s")
-    return FakeEngine(
-        delay_s=float(delay.read_text()) if delay.is_file() else 0.0,
-        max_model_len_tokens=settings.max_model_len_tokens,
-    )

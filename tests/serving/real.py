@@ -49,7 +49,7 @@ class RealServing:
             epoch=epoch,
             owner=owner,
             drain_timeout_s=10.0,
-            engine_factory="tests.fakes.engine:load",
+            engine_factory="tests.fakes.core:launch",
         )
         return RayPlane(settings, RayCluster.connect(self.address))
 

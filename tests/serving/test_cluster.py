@@ -85,7 +85,7 @@ def test_workers_find_our_code_first_and_keep_what_they_had(
 # ---- on a real Ray, with the fake engine -------------------------------------------------------
 
 CONTENT = b"not weights"
-FAKE = "tests.fakes.engine:load"
+FAKE = "tests.fakes.core:launch"
 ME: dict[str, Any] = {"epoch": 1, "owner": "me"}
 OWN: dict[str, Any] = {"resources": Resources(num_cpus=0.5), **ME}
 

@@ -3,62 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 import serving.client
 from serving.client import AsyncClient, Client, ConnectionFailed, Correction, DeadlineExceeded
+from tests.serving.client.stand_in import CORRECTION, http, server
 
 Kind = type[Client] | type[AsyncClient]
 BOTH = pytest.mark.parametrize("kind", [Client, AsyncClient], ids=["sync", "async"])
-Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
-
-CORRECTION = {
-    "model": "grammar",
-    "version": 1,
-    "corrected": "She goes to school every day.",
-    "edits": [],
-    "finish_reason": "stop",
-    "request_id": "r",
-}
-
-
-def http(status: int, data: object, extra: str = "") -> bytes:
-    body = json.dumps(data).encode()
-    return f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\n{extra}\r\n".encode() + body
-
-
-@contextlib.asynccontextmanager
-async def server(answer: Answer) -> AsyncIterator[str]:
-    """A server that gives every request to `answer`, at the address it yields."""
-    writers: list[asyncio.StreamWriter] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while not writer.is_closing():
-                head = await reader.readuntil(b"\r\n\r\n")
-                await answer(head + await reader.readexactly(length(head)), writer)
-                await writer.drain()
-        writer.close()
-
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    finally:
-        listening.close()
-        for writer in writers:
-            writer.close()
-        await asyncio.sleep(0)
-
-
-def length(head: bytes) -> int:
-    lines = head.decode().lower().split("\r\n")
-    return next((int(v) for n, _, v in (s.partition(":") for s in lines) if "length" in n), 0)
 
 
 async def correct(kind: Kind, url: str, **settings: float) -> Correction:
@@ -187,18 +141,24 @@ def test_both_clients_have_the_same_surface() -> None:
 def test_the_public_names_are_these() -> None:
     assert serving.client.__all__ == [
         "AsyncClient",
+        "AsyncCompletionStream",
         "BadRequest",
         "Client",
         "ClientError",
         "Completion",
+        "CompletionStream",
         "ConnectionFailed",
         "Correction",
         "DeadlineExceeded",
         "Edit",
         "Health",
+        "Hedge",
         "Model",
         "NotAllowed",
         "NotFound",
         "Overloaded",
+        "Piece",
+        "RateLimit",
         "ServerFault",
+        "VersionNotServed",
     ]

@@ -73,6 +73,21 @@ def test_retries_are_limited() -> None:
     assert pause(reply(503), attempt=3) is None
 
 
+def test_a_failed_connection_moves_on_at_once_where_there_is_another_address() -> None:
+    def moved(outcome: retry.Reply | retry.Failure, attempt: int, left_s: float) -> float | None:
+        situation = retry.Situation(
+            attempt=attempt, idempotent=True, remaining_s=left_s, unix_s=0.0, untried=True
+        )
+        return retry.pause_s(POLICY, outcome, situation, random.Random(1))
+
+    assert moved(failure(retry.FailureKind.NOT_SENT), 9, 1.0) == 0.0
+    assert moved(failure(retry.FailureKind.NOT_SENT), 9, 0.0) is None
+    assert moved(failure(retry.FailureKind.BROKEN), 1, 1.0) == 0.0
+    assert moved(failure(retry.FailureKind.BROKEN), 3, 1.0) is None
+    assert moved(failure(retry.FailureKind.TIMEOUT), 1, 1.0) is None
+    assert moved(reply(429, retry_after="4"), 1, 9.0) is not None
+
+
 def test_retry_after_is_waited_for_in_seconds_or_until_a_date() -> None:
     seconds = pause(reply(429, retry_after="4"))
     assert seconds is not None

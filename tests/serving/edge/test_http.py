@@ -45,6 +45,26 @@ async def test_several_models_live_behind_one_edge(run_edge: harness.RunEdge) ->
     assert "grammar, spelling" in unknown.json()["error"]["message"]
 
 
+async def test_a_pinned_request_meets_its_version_while_two_share_the_traffic(
+    run_edge: harness.RunEdge,
+) -> None:
+    half = tuple(traffic.Weight(version=version, percent=50) for version in (1, 2))
+    shared = traffic.ModelTraffic(model="grammar", weights=half)
+    async with run_edge() as edge, upstream.Upstream(1) as old, upstream.Upstream(2) as new:
+        plan = control.set_model_traffic(edge.root, shared, epoch=1)
+        await edge.serve(old, new)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
+        seen: dict[str, set[str]] = {}
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            for pin in ("1", "2", "3"):
+                headers = {"x-liftlock-version-pin": pin}
+                answers = [await client.post(edge.url, headers=headers) for _ in range(20)]
+                seen[pin] = {answer.headers["x-liftlock-version"] for answer in answers}
+    assert seen["1"] == {"1"}
+    assert seen["2"] == {"2"}
+    assert seen["3"] == {"1", "2"}  # left to the replicas, which refuse it
+
+
 async def test_headers_pass_through_and_envoys_own_do_not(run_edge: harness.RunEdge) -> None:
     async with run_edge() as edge, upstream.Upstream(1, delay_s=0.05) as replica:
         control.set_model_traffic(edge.root, ONE, epoch=1)

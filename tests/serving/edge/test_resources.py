@@ -158,3 +158,18 @@ def test_the_admin_interface_is_on_loopback_whatever_the_listener_is(tmp_path: P
     settings = config.EdgeSettings(listen_host="0.0.0.0")
     built = bootstrap.bootstrap(settings, bootstrap.XdsPaths(root=tmp_path), "edge-1")
     assert built["admin"]["address"]["socket_address"]["address"] == "127.0.0.1"
+
+
+def test_a_pinned_request_goes_to_its_version_alone() -> None:
+    table = plain(resources.routes(snapshot_of("first", "second"), SETTINGS))[0]
+    routes = {r["name"]: r for r in table["virtual_hosts"][0]["routes"]}
+    for name, cluster in {"second-2": "second@v2", "default-1": "first@v1"}.items():
+        clusters = routes[name]["route"]["weighted_clusters"]["clusters"]
+        assert [c["name"] for c in clusters] == [cluster]
+        pin = routes[name]["match"]["headers"][-1]
+        assert pin["name"] == "x-liftlock-version-pin"
+        assert pin["string_match"] == {"exact": cluster[-1]}
+        assert routes[name]["route"]["retry_policy"]
+    order = list(routes)
+    assert order.index("second-2") < order.index("second") < order.index("unknown-model")
+    assert order.index("unknown-model") < order.index("default-1") < order.index("default")

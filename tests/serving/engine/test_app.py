@@ -170,7 +170,8 @@ async def test_a_dead_engine_is_an_error_everywhere(
         await http.get("/healthz"),
         await http.get("/readyz"),
     ]
-    assert [answer.status_code for answer in answers] == [500] * 5
+    assert [answer.status_code for answer in answers] == [503] * 5
+    assert {answer.headers["retry-after"] for answer in answers} == {"1"}
     assert {error(answer)["code"] for answer in answers} == {"engine_dead"}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from serving.engine.protocol import Choice, FinishReason, GenerateResult, TokenLogprob
 from tests.fakes.engine import FakeEngine
 from tests.serving.engine.conftest import error
 
@@ -143,7 +144,10 @@ async def test_the_same_request_id_twice_is_two_engine_requests(
         ({"stream_options": {"include_usage": True}}, "stream_options", "invalid_value"),
         ({"user": 1}, "user", "invalid_type"),
         ({"echo": True}, "echo", "unsupported_field"),
-        ({"logprobs": 1}, "logprobs", "unsupported_field"),
+        ({"logprobs": 21}, "logprobs", "out_of_range"),
+        ({"logprobs": True}, "logprobs", "invalid_type"),
+        ({"presence_penalty": False}, "presence_penalty", "unsupported_field"),
+        ({"version": 0}, "version", "out_of_range"),
         ({"suffix": "end"}, "suffix", "unsupported_field"),
         ({"best_of": 3}, "best_of", "unsupported_field"),
         ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_field"),
@@ -160,3 +164,41 @@ async def test_a_bad_completion_field_is_refused_by_name(
     assert (error(answer)["param"], error(answer)["code"]) == (param, code)
     assert error(answer)["type"] == "invalid_request_error"
     assert engine.requests == []
+
+
+async def test_logprobs_come_in_the_legacy_shape(http: httpx.AsyncClient) -> None:
+    found = (await complete(http, logprobs=2))["choices"][0]["logprobs"]
+    assert found["tokens"] == ["she", " goes", " out"]
+    assert found["token_logprobs"] == [-0.375, -0.625, -0.5]
+    assert found["text_offset"] == [0, 3, 8]
+    assert found["top_logprobs"][1] == {" goes": -0.625, " goes?": -1.625}
+
+
+async def test_no_alternatives_are_given_where_none_are_asked_for(http: httpx.AsyncClient) -> None:
+    found = (await complete(http, logprobs=0))["choices"][0]["logprobs"]
+    assert (found["top_logprobs"], len(found["token_logprobs"])) == (None, 3)
+
+
+async def test_the_token_that_was_taken_is_always_among_the_alternatives(
+    http: httpx.AsyncClient, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = TokenLogprob(token="rare", logprob=-9.0, top=(("usual", -0.1),))
+    choice = Choice(index=0, text="rare", finish_reason=FinishReason.STOP, logprobs=(taken,))
+
+    async def samples(request: Any) -> GenerateResult:
+        return GenerateResult(choices=(choice,), prompt_tokens=1, completion_tokens=1)
+
+    monkeypatch.setattr(engine, "generate", samples)
+    found = (await complete(http, logprobs=1))["choices"][0]["logprobs"]
+    assert found["top_logprobs"] == [{"usual": -0.1, "rare": -9.0}]
+
+
+async def test_logprobs_of_a_stream_have_offsets_of_their_own_choice(
+    http: httpx.AsyncClient,
+) -> None:
+    found = await events(http, n=2, logprobs=1)
+    places: dict[int, list[int]] = {0: [], 1: []}
+    for each in found[:-1]:
+        choice = json.loads(each)["choices"][0]
+        places[choice["index"]] += choice["logprobs"]["text_offset"]
+    assert places == {0: [0, 3, 8], 1: [0, 3, 8]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,11 +33,16 @@ async def engine(request: pytest.FixtureRequest) -> AsyncIterator[protocol.Engin
     if request.param == "fake":
         yield FakeEngine()
         return
-    from serving.engine import vllm_engine
+    from serving.engine import vllm_core
 
-    engine = vllm_engine.load(str(CHECKPOINT), EngineSettings(kv_cache_gib=0.25))
+    core = vllm_core.launch(str(CHECKPOINT), EngineSettings(kv_cache_gib=0.25), 1)
+    core.wait_until_loaded()
+    seat = core.seat()
+    assert seat is not None
+    engine = vllm_core.attach(seat.arguments, [os.dup(fd) for fd in seat.fds])
     yield engine
     engine.shutdown()
+    core.shutdown()
 
 
 def ask(
@@ -85,6 +91,47 @@ async def test_a_stop_string_ends_a_completion_and_is_left_out(engine: protocol.
     result = (await engine.generate(ask(engine, max_tokens=12, stop=(stop,)))).choices[0]
     assert result.finish_reason is protocol.FinishReason.STOP
     assert stop not in result.text
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+async def test_logprobs_hold_every_counted_token_and_the_likeliest_in_its_place(
+    engine: protocol.Engine, most: int
+) -> None:
+    result = await engine.generate(ask(engine, max_tokens=12, logprobs=most))
+    choice = result.choices[0]
+    assert choice.logprobs is not None
+    assert len(choice.logprobs) == result.completion_tokens
+    assert "".join(each.token for each in choice.logprobs).strip().startswith(choice.text.strip())
+    for each in choice.logprobs:
+        assert protocol.LEAST_LOGPROB <= each.logprob <= 0.0
+        assert len(each.top) == most
+        assert [each for _, each in each.top] == sorted((p for _, p in each.top), reverse=True)
+        # Greedy: what was taken is the likeliest.
+        assert not each.top or each.top[0] == (each.token, pytest.approx(each.logprob))
+
+
+async def test_logprobs_that_nobody_asked_for_are_not_there(engine: protocol.Engine) -> None:
+    assert (await engine.generate(ask(engine))).choices[0].logprobs is None
+    assert [d.logprobs async for d in engine.stream(ask(engine)) if d.logprobs is not None] == []
+
+
+@pytest.mark.parametrize("with_stop", [False, True])
+async def test_logprobs_of_a_stream_add_up_to_the_result_s(
+    engine: protocol.Engine, with_stop: bool
+) -> None:
+    whole = (await engine.generate(ask(engine, max_tokens=12))).choices[0].text
+    stop = (whole.split()[1],) if with_stop else ()
+    asked = {"max_tokens": 12, "logprobs": 2, "stop": stop}
+    result = await engine.generate(ask(engine, **asked))
+    deltas = [delta async for delta in engine.stream(ask(engine, **asked))]
+    found = [each for delta in deltas for each in delta.logprobs or ()]
+    expected = result.choices[0].logprobs or ()
+    assert [each.token for each in found] == [each.token for each in expected]
+    assert len(found) == sum(delta.completion_tokens for delta in deltas)
+
+
+async def test_a_checkpoint_without_a_chat_template_says_so(engine: protocol.Engine) -> None:
+    assert engine.encode_chat([protocol.Message(role="user", content="hi")]) is None
 
 
 @pytest.mark.parametrize("ids", [(10**9,)])

@@ -19,6 +19,7 @@ from serving.engine.spec import ReplicaSpec
 from serving.engine.state import Limits, Phase
 from serving.errors import DeploymentFailed
 from tests.fakes.engine import FakeEngine
+from tests.fakes.fronts import LocalFronts
 from tests.serving.engine.conftest import MANIFEST
 
 SPEC = ReplicaSpec(
@@ -65,6 +66,11 @@ class MemoryDirectory:
         self.state.ack("edge", self.now().generation, now_s=time.monotonic())
 
 
+def made(engine: FakeEngine, directory: MemoryDirectory, **changes: float) -> ReplicaServer:
+    spec = replace(SPEC, **changes)  # type: ignore[arg-type]
+    return ReplicaServer(spec, LocalFronts(spec, engine), directory, "r1")
+
+
 @pytest.fixture
 def directory() -> MemoryDirectory:
     return MemoryDirectory()
@@ -72,7 +78,7 @@ def directory() -> MemoryDirectory:
 
 @pytest.fixture
 async def server(engine: FakeEngine, directory: MemoryDirectory) -> AsyncIterator[ReplicaServer]:
-    server = ReplicaServer(SPEC, engine, directory, "r1")
+    server = made(engine, directory)
     await server.start()
     yield server
     await server.drain()
@@ -104,8 +110,8 @@ async def test_a_replica_whose_warm_up_fails_is_never_published(
 ) -> None:
     engine = FakeEngine()
     engine.dead = True
-    server = ReplicaServer(SPEC, engine, directory, "r1")
-    with pytest.raises(DeploymentFailed, match=r"got 500: .*engine_dead"):
+    server = made(engine, directory)
+    with pytest.raises(DeploymentFailed, match=r"got 503: .*engine_dead"):
         await server.start()
     assert directory.beats == 0
     with pytest.raises(httpx.ConnectError):
@@ -142,7 +148,7 @@ async def test_an_unhealthy_replica_leaves_the_directory_before_it_is_replaced(
 async def test_draining_finishes_what_runs_and_what_edges_still_send(
     engine: FakeEngine, directory: MemoryDirectory
 ) -> None:
-    server = ReplicaServer(SPEC, engine, directory, "r1")
+    server = made(engine, directory)
     await server.start()
     directory.ack()
     engine.delay_s = 0.15
@@ -163,13 +169,13 @@ async def test_draining_finishes_what_runs_and_what_edges_still_send(
             await client.post(url, json=TEXT)
     assert (engine.dead, engine.aborted) == (True, [])
     assert directory.now().endpoints == ()
-    assert server.state.phase is Phase.CLOSED
+    assert server.phase is Phase.CLOSED
 
 
 async def test_draining_waits_for_an_edge_only_so_long(
     engine: FakeEngine, directory: MemoryDirectory
 ) -> None:
-    server = ReplicaServer(replace(SPEC, release_timeout_s=0.1), engine, directory, "r1")
+    server = made(engine, directory, release_timeout_s=0.1)
     await server.start()
     directory.ack()
     started_s = time.monotonic()
@@ -179,7 +185,7 @@ async def test_draining_waits_for_an_edge_only_so_long(
 
 async def test_draining_waits_for_requests_only_so_long(directory: MemoryDirectory) -> None:
     engine = FakeEngine()
-    server = ReplicaServer(replace(SPEC, drain_timeout_s=0.1), engine, directory, "r1")
+    server = made(engine, directory, drain_timeout_s=0.1)
     await server.start()
     engine.delay_s = 30.0
     url = f"http://127.0.0.1:{server.endpoint.port}/v1/corrections"
@@ -190,13 +196,13 @@ async def test_draining_waits_for_requests_only_so_long(directory: MemoryDirecto
         answer = await running
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "draining")
     assert len(engine.aborted) == 1
-    assert server.state.in_flight == 0
+    assert server.load()["in_flight"] == 0
 
 
 async def test_draining_works_while_the_directory_is_away(
     engine: FakeEngine, directory: MemoryDirectory
 ) -> None:
-    server = ReplicaServer(replace(SPEC, release_timeout_s=0.1), engine, directory, "r1")
+    server = made(engine, directory, release_timeout_s=0.1)
     await server.start()
     directory.away = True
     await server.drain()
@@ -209,9 +215,9 @@ async def test_load_is_what_is_in_flight(
     engine.delay_s = 0.1
     running = asyncio.create_task(client.post("/v1/corrections", json=TEXT))
     await asyncio.sleep(0.05)
-    assert server.load() == {"in_flight": 1, "waiting": 0}
+    assert server.load() == {"in_flight": 1, "waiting": 0, "queue_age_s": 0.0}
     await running
-    assert server.load() == {"in_flight": 0, "waiting": 0}
+    assert server.load() == {"in_flight": 0, "waiting": 0, "queue_age_s": 0.0}
 
 
 async def test_a_caller_that_hangs_up_is_stopped_in_the_engine(
@@ -222,7 +228,7 @@ async def test_a_caller_that_hangs_up_is_stopped_in_the_engine(
         await client.post("/v1/corrections", json=TEXT, timeout=0.05)
     await asyncio.sleep(0.05)
     assert len(engine.aborted) == 1
-    assert server.state.in_flight == 0
+    assert server.load()["in_flight"] == 0
 
 
 async def test_a_reader_that_leaves_a_stream_is_stopped_in_the_engine(
@@ -237,4 +243,4 @@ async def test_a_reader_that_leaves_a_stream_is_stopped_in_the_engine(
             break
     await asyncio.sleep(0.1)
     assert len(engine.aborted) == 1
-    assert (engine.running, server.state.in_flight) == (0, 0)
+    assert (engine.running, server.load()["in_flight"]) == (0, 0)

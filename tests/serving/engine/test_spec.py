@@ -42,6 +42,7 @@ def spec(**changes: Any) -> ReplicaSpec:
         ({"digest": "sha256:0"}, "digest must be the manifest's"),
         ({"heartbeat_s": 0}, "heartbeat_s must be above 0, got 0"),
         ({"quiet_s": -1}, "quiet_s must be at least 0, got -1"),
+        ({"front_ends": 0}, "front_ends must be 1..64, got 0"),
         ({"tracking_uri": "http://x"}, "cache_dir must be given with tracking_uri"),
         ({"manifest_json": "{}"}, "not a liftlock manifest"),
     ],

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from serving.client import core, errors, retry, types
+from serving.client import calls, errors, retry, settings, steps, types
+from serving.client.rate_limit import RateLimit
 
 ANSWER = {
     "model": "grammar",
@@ -31,16 +32,24 @@ class Clock:
         return self.now_s
 
 
-def config(**changes: Any) -> core.Config:
+def session(clock: Clock | None = None, **changes: Any) -> settings.Session:
     given: dict[str, Any] = {
-        "base_url": "http://127.0.0.1:8000",
+        "addresses": ("http://127.0.0.1:8000",),
         "timeout_s": 10.0,
         "deadline_s": 30.0,
         "policy": retry.RetryPolicy(retries=2),
-        "api_key": None,
-        "model": None,
     }
-    return core.Config(**{**given, **changes})
+    fixed = clock or Clock()
+    chance = settings.Chance(monotonic_s=fixed, unix_s=fixed, rng=random.Random(3))
+    return settings.Session(settings.Config(**{**given, **changes}), chance)
+
+
+def correct(text: str, own: settings.Session, **wish: Any) -> steps.Flow[types.Correction]:
+    return calls.correct(own, text, calls.CorrectionOptions(), settings.Wish(**wish))
+
+
+def complete(own: settings.Session, options: dict[str, Any]) -> steps.Flow[types.Completion]:
+    return calls.complete(own, "p", options, settings.Wish())
 
 
 def reply(status: int, data: object = None, **headers: str) -> retry.Reply:
@@ -49,10 +58,10 @@ def reply(status: int, data: object = None, **headers: str) -> retry.Reply:
 
 
 def drive(
-    flow: core.Flow[core.T], *outcomes: retry.Reply | retry.Failure, clock: Clock | None = None
-) -> tuple[core.T, list[core.Send], list[float]]:
+    flow: steps.Flow[steps.T], *outcomes: retry.Reply | retry.Failure, clock: Clock | None = None
+) -> tuple[steps.T, list[steps.Send], list[float]]:
     """Run a call; each attempt gets the next outcome, and waiting moves the clock."""
-    sent: list[core.Send] = []
+    sent: list[steps.Send] = []
     pauses: list[float] = []
     left = list(outcomes)
     answer: retry.Reply | retry.Failure | None = None
@@ -62,23 +71,20 @@ def drive(
         except StopIteration as done:
             assert not left
             return done.value, sent, pauses
-        if isinstance(step, core.Send):
+        if isinstance(step, steps.Send):
             sent.append(step)
             answer = left.pop(0)
-        else:
+        elif isinstance(step, steps.Wait):
             pauses.append(step.delay_s)
             answer = None
             if clock is not None:
                 clock.now_s += step.delay_s
-
-
-def chance(clock: Clock | None = None) -> core.Chance:
-    fixed = clock or Clock()
-    return core.Chance(monotonic_s=fixed, unix_s=fixed, rng=random.Random(3))
+        else:
+            raise AssertionError("nothing is raced here")
 
 
 def test_a_correction_is_read_and_printed_as_its_text() -> None:
-    found, sent, _ = drive(core.correct(config(), chance(), "She go."), reply(200, ANSWER))
+    found, sent, _ = drive(correct("She go.", session()), reply(200, ANSWER))
     assert str(found) == "She goes."
     assert found.edits == (types.Edit(start=4, end=6, original="go", replacement="goes"),)
     assert (found.model, found.version, found.request_id) == ("grammar", 3, "r-1")
@@ -88,7 +94,7 @@ def test_a_correction_is_read_and_printed_as_its_text() -> None:
 
 def test_the_request_id_stays_and_the_time_left_shrinks_over_retries() -> None:
     clock = Clock()
-    flow = core.correct(config(timeout_s=30.0), chance(clock), "a")
+    flow = correct("a", session(clock, timeout_s=30.0))
     _, sent, pauses = drive(
         flow,
         reply(503, {}, **{"retry-after": "5"}),
@@ -105,13 +111,13 @@ def test_the_request_id_stays_and_the_time_left_shrinks_over_retries() -> None:
 
 
 def test_an_attempt_never_gets_more_than_its_own_limit() -> None:
-    _, sent, _ = drive(core.correct(config(timeout_s=2.0), chance(), "a"), reply(200, ANSWER))
+    _, sent, _ = drive(correct("a", session(timeout_s=2.0)), reply(200, ANSWER))
     assert sent[0].headers["x-request-timeout-ms"] == "2000"
 
 
 def test_key_and_model_travel_in_headers() -> None:
-    settings = config(api_key="secret", model="grammar")
-    _, sent, _ = drive(core.correct(settings, chance(), "a"), reply(200, ANSWER))
+    own = session(api_key="secret", model="grammar")
+    _, sent, _ = drive(correct("a", own), reply(200, ANSWER))
     assert sent[0].headers["authorization"] == "Bearer secret"
     assert sent[0].headers["x-liftlock-model"] == "grammar"
 
@@ -125,7 +131,7 @@ MODELS = {"data": [{"id": "grammar", "version": 3}, {"id": "other"}]}
 
 
 def test_a_completion_asks_for_the_models_name_when_it_has_none() -> None:
-    flow = core.complete(config(), chance(), "p", {"max_tokens": 2, "seed": None})
+    flow = complete(session(), {"max_tokens": 2, "seed": None})
     found, sent, _ = drive(
         flow, reply(200, MODELS), reply(200, COMPLETION, **{"x-liftlock-version": "3"})
     )
@@ -139,7 +145,7 @@ def test_only_a_greedy_completion_is_repeated_after_a_broken_connection(
     temperature: float | None, attempts: int
 ) -> None:
     broken = retry.Failure(kind=retry.FailureKind.BROKEN, reason="reset")
-    flow = core.complete(config(model="m"), chance(), "p", {"temperature": temperature})
+    flow = complete(session(model="m"), {"temperature": temperature})
     if attempts == 1:
         with pytest.raises(errors.ConnectionFailed):
             drive(flow, broken)
@@ -148,50 +154,20 @@ def test_only_a_greedy_completion_is_repeated_after_a_broken_connection(
 
 
 def test_models_are_listed_with_their_versions() -> None:
-    found, _, _ = drive(core.models(config(), chance()), reply(200, MODELS))
+    found, _, _ = drive(calls.models(session()), reply(200, MODELS))
     assert found == (types.Model(id="grammar", version=3), types.Model(id="other", version=None))
 
 
 def test_an_unhappy_endpoint_is_a_result_and_a_silent_one_an_error() -> None:
-    well, _, _ = drive(core.health(config(), chance()), reply(200, {}))
+    well, _, _ = drive(calls.health(session()), reply(200, {}))
     assert well.ok
-    settings = config(policy=retry.RetryPolicy(retries=0))
-    ill, _, _ = drive(
-        core.health(settings, chance()), reply(503, {"error": {"message": "draining"}})
-    )
+    own = session(policy=retry.RetryPolicy(retries=0))
+    ill, _, _ = drive(calls.health(own), reply(503, {"error": {"message": "draining"}}))
     assert not ill.ok
     assert "draining" in ill.detail
     silent = retry.Failure(kind=retry.FailureKind.NOT_SENT, reason="refused")
     with pytest.raises(errors.ConnectionFailed):
-        drive(core.health(settings, chance()), silent)
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, errors.BadRequest),
-        (401, errors.NotAllowed),
-        (403, errors.NotAllowed),
-        (404, errors.NotFound),
-        (408, errors.DeadlineExceeded),
-        (413, errors.BadRequest),
-        (429, errors.Overloaded),
-        (500, errors.ServerFault),
-        (502, errors.ServerFault),
-        (503, errors.Overloaded),
-        (504, errors.DeadlineExceeded),
-        (302, errors.ServerFault),
-    ],
-)
-def test_each_refusal_has_its_error_with_the_endpoints_own_words(
-    status: int, kind: type[errors.ClientError]
-) -> None:
-    said = {"error": {"message": "text must not be empty", "type": "t", "code": "c"}}
-    settings = config(policy=retry.RetryPolicy(retries=0))
-    with pytest.raises(kind, match="text must not be empty") as raised:
-        drive(core.correct(settings, chance(), ""), reply(status, said))
-    assert raised.value.status == status
-    assert raised.value.request_id in str(raised.value)
+        drive(calls.health(own), silent)
 
 
 @pytest.mark.parametrize(
@@ -204,30 +180,29 @@ def test_each_refusal_has_its_error_with_the_endpoints_own_words(
 def test_no_answer_is_an_error_that_says_what_to_do(
     kind: retry.FailureKind, error: type[errors.ClientError], advice: str
 ) -> None:
-    settings = config(policy=retry.RetryPolicy(retries=0))
+    own = session(policy=retry.RetryPolicy(retries=0))
     with pytest.raises(error, match=f"because.*{advice}"):
-        drive(core.correct(settings, chance(), "a"), retry.Failure(kind=kind, reason="because"))
+        drive(correct("a", own), retry.Failure(kind=kind, reason="because"))
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff", b"null"])
 def test_an_answer_that_is_none_is_the_servers_fault(body: bytes) -> None:
     with pytest.raises(errors.ServerFault, match="Is the address that of a liftlock endpoint"):
-        drive(core.correct(config(), chance(), "a"), reply(200, body))
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>bad gateway", b'{"error": 3}', b"\xff\xfe"])
-def test_a_refusal_without_a_message_still_says_something(body: bytes) -> None:
-    with pytest.raises(errors.ServerFault, match="status 500"):
-        drive(core.correct(config(), chance(), "a"), reply(500, body))
+        drive(correct("a", session()), reply(200, body))
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("base_url", "127.0.0.1:8000"),
-        ("base_url", "http://"),
-        ("base_url", "ftp://host"),
-        ("base_url", "http://host:port"),
+        ("addresses", ()),
+        ("addresses", ("http://a", "http://a")),
+        ("addresses", ("http://a", "127.0.0.1:8000")),
+        ("addresses", ("http://",)),
+        ("addresses", ("ftp://host",)),
+        ("addresses", ("http://host:port",)),
+        ("addresses", ("http://host/?a=b",)),
+        ("deadline_s", float("nan")),
+        ("version", 0),
         ("timeout_s", 0.0),
         ("deadline_s", -1.0),
         ("api_key", "k\u00e9y"),
@@ -236,4 +211,52 @@ def test_a_refusal_without_a_message_still_says_something(body: bytes) -> None:
 )
 def test_settings_that_cannot_work_are_refused_at_once(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        config(**{field: value})
+        session(**{field: value})
+
+
+def test_health_and_models_ask_whoever_is_there() -> None:
+    for flow, data in ((calls.health(session(version=2)), {}), (calls.models(session()), MODELS)):
+        _, sent, _ = drive(flow, reply(200, data, **{"x-liftlock-version": "3"}))  # type: ignore[arg-type]
+        assert "x-liftlock-version-pin" not in sent[0].headers
+
+
+def test_language_and_offsets_travel_in_the_body_where_given() -> None:
+    options = calls.CorrectionOptions(language="de", offsets="utf16")
+    flow = calls.correct(session(), "a", options, settings.Wish())
+    _, sent, _ = drive(flow, reply(200, ANSWER))
+    assert json.loads(sent[0].content) == {"text": "a", "language": "de", "offsets": "utf16"}
+
+
+def test_one_deadline_spans_the_question_for_the_model_and_the_completion() -> None:
+    clock = Clock()
+    flow = complete(session(clock, timeout_s=30.0), {"temperature": 0})
+    _, sent, pauses = drive(
+        flow,
+        reply(503, {}, **{"retry-after": "5"}),
+        reply(200, MODELS),
+        reply(200, COMPLETION),
+        clock=clock,
+    )
+    assert int(sent[2].headers["x-request-timeout-ms"]) == int((30.0 - sum(pauses)) * 1000)
+
+
+def test_a_call_may_have_a_deadline_of_its_own() -> None:
+    _, sent, _ = drive(correct("a", session(), deadline_s=3.0), reply(200, ANSWER))
+    assert sent[0].headers["x-request-timeout-ms"] == "3000"
+
+
+def test_what_the_endpoint_says_about_rates_is_on_results_and_errors() -> None:
+    said = {"x-ratelimit-limit": "10", "x-ratelimit-remaining": "9", "x-ratelimit-reset": "30"}
+    found, _, _ = drive(correct("a", session()), reply(200, ANSWER, **said))
+    assert found.rate_limit == RateLimit(limit=10, remaining=9, reset_s=30.0)
+    full = reply(429, {}, **{"retry-after": "60"})
+    with pytest.raises(errors.Overloaded) as raised:  # longer than the deadline: not waited for
+        drive(correct("a", session()), full)
+    assert raised.value.retry_after_s == 60.0
+    assert found.rate_limit.wait_s is None
+
+
+def test_an_exhausted_window_is_waited_for_within_the_deadline() -> None:
+    spent = reply(429, {}, **{"ratelimit-remaining": "0", "ratelimit-reset": "4"})
+    _, _, pauses = drive(correct("a", session()), spent, reply(200, ANSWER))
+    assert 4.0 <= pauses[0] <= 4.1

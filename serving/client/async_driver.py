@@ -1,0 +1,135 @@
+"""Moves bytes and time for calls on an event loop, two attempts side by side where asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from serving.client import orphans, retry, sse, transport
+from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T
+
+
+class AsyncDriver:
+    """Runs calls over httpx, all of them on one event loop."""
+
+    def __init__(self, wiring: transport.Wiring) -> None:
+        # Races and streams are left early: see transport on why they have connections of their own.
+        self._left_early = httpx.AsyncClient(**wiring.settings(http2=False))
+        self._http = (
+            httpx.AsyncClient(**wiring.settings(http2=True))
+            if wiring.offers_http2
+            else self._left_early
+        )
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._http.aclose()
+        await self._left_early.aclose()
+
+    async def run(self, flow: Flow[T]) -> T:
+        """A call's result; what the call holds is given back, also when this is cancelled."""
+        outcome: Outcome | Raced | None = None
+        try:
+            while True:
+                try:
+                    step = flow.send(outcome)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                match step:
+                    case Send():
+                        outcome = await self._attempt(step, self._http)
+                    case Race():
+                        outcome = await self._race(step)
+                    case _:
+                        await asyncio.sleep(step.delay_s)
+                        outcome = None
+        finally:
+            flow.close()
+
+    async def _attempt(self, step: Send, http: httpx.AsyncClient) -> Outcome:
+        client, answered = self._left_early if step.opens else http, False
+        try:
+            async with asyncio.timeout(step.timeout_s):
+                found = await (self._open(step) if step.opens else self._whole(step, http))
+            answered = True
+            return found
+        except TimeoutError:
+            return transport.too_slow(step)
+        except httpx.RequestError as exc:
+            return transport.failure(exc)
+        finally:
+            if not answered:
+                await orphans.close(client)
+
+    async def _whole(self, step: Send, http: httpx.AsyncClient) -> Outcome:
+        response = await http.request(
+            step.method,
+            step.address + step.path,
+            headers=dict(step.headers),
+            content=step.content,
+            timeout=transport.timeout(step),
+        )
+        return transport.reply(response, response.content)
+
+    async def _race(self, race: Race) -> Raced:
+        first = asyncio.ensure_future(self._attempt(race.first, self._left_early))
+        attempts = [first]
+        try:
+            await asyncio.wait(attempts, timeout=race.after_s)
+            second = race.second() if not first.done() else None
+            if second is not None:
+                attempts.append(asyncio.ensure_future(self._attempt(second, self._left_early)))
+            pending = {attempt for attempt in attempts if not attempt.done()}
+            while pending and not any(map(_decides, attempts)):
+                _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            found = [attempt.result() if attempt.done() else None for attempt in attempts]
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+            await asyncio.gather(*attempts, return_exceptions=True)
+        return Raced(first=found[0], second=found[1] if len(found) > 1 else None)
+
+    async def _open(self, step: Send) -> Outcome:
+        request = self._left_early.build_request(
+            step.method,
+            step.address + step.path,
+            headers=dict(step.headers),
+            content=step.content,
+            timeout=transport.timeout(step),
+        )
+        response = await self._left_early.send(request, stream=True)
+        opened = False
+        try:
+            found = await self._first_event(response)
+            opened = isinstance(found, Opened)
+            return found
+        finally:
+            if not opened:
+                await response.aclose()
+
+    async def _first_event(self, response: httpx.Response) -> Outcome:
+        if response.status_code != httpx.codes.OK:
+            return transport.reply(response, await response.aread())
+        parser, chunks = sse.Parser(), response.aiter_bytes()
+        async for chunk in chunks:
+            events = parser.feed(chunk)
+            if events:
+                return Opened(
+                    headers=transport.headers(response),
+                    events=events,
+                    parser=parser,
+                    response=response,
+                    chunks=chunks,
+                )
+        return transport.no_event()
+
+
+def _decides(attempt: asyncio.Future[Outcome]) -> bool:
+    if not attempt.done():
+        return False
+    outcome = attempt.result()
+    return not isinstance(outcome, Opened) and (
+        isinstance(outcome, retry.Reply) and retry.settles(outcome)
+    )

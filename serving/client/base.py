@@ -1,0 +1,70 @@
+"""What the two clients share: their settings."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from serving.client import calls, retry, transport
+from serving.client.hedge import Hedge
+from serving.client.settings import Chance, Config, Session, Wish
+from serving.client.streams import Opening
+
+
+class Base:
+    """Settings, checked once, for every call of a client."""
+
+    def __init__(
+        self,
+        base_url: str | Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        deadline_s: float = 30.0,
+        retries: int = 2,
+        api_key: str | None = None,
+        model: str | None = None,
+        version: int | None = None,
+        hedge: Hedge | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """A client of the endpoint at `base_url`; several addresses are balanced.
+
+        timeout_s: longest wait for one attempt.
+        deadline_s: longest time for a call with all its attempts and pauses.
+        retries: attempts after the first, made only where they can do no harm.
+        api_key: sent as a bearer token.
+        model: which model to ask, where several answer at the same address.
+        version: the version that must answer; another one raises VersionNotServed.
+        hedge: sends slow calls a second time, where that can do no harm; see Hedge.
+        tls: for https, where the system's certificates are not the right ones.
+        """
+        addresses = (base_url,) if isinstance(base_url, str) else tuple(base_url)
+        config = Config(
+            addresses=tuple(address.rstrip("/") for address in addresses),
+            timeout_s=timeout_s,
+            deadline_s=deadline_s,
+            policy=retry.RetryPolicy(retries=retries),
+            api_key=api_key,
+            model=model,
+            version=version,
+            hedge=hedge,
+        )
+        chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=random.Random())
+        self._session = Session(config, chance)
+        self._wiring = transport.Wiring(addresses=config.addresses, tls=tls)
+        self._connect()
+
+    def _connect(self) -> None:
+        raise NotImplementedError
+
+    def _opening(self, prompt: str, options: Mapping[str, Any], wish: Wish) -> Opening:
+        config = self._session.config
+        return Opening(
+            session=self._session,
+            begin=lambda: calls.open_completion(self._session, prompt, options, wish),
+            version=wish.version if wish.version is not None else config.version,
+            deadline_s=wish.deadline_s if wish.deadline_s is not None else config.deadline_s,
+        )

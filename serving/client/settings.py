@@ -1,0 +1,106 @@
+"""What the calls of one client share: its settings, its clocks, and what it learned so far."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib import parse
+
+from serving.client import balance, hedge, retry
+
+_LONGEST_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Settings, checked."""
+
+    addresses: tuple[str, ...]
+    timeout_s: float
+    deadline_s: float
+    policy: retry.RetryPolicy
+    api_key: str | None = None
+    model: str | None = None
+    version: int | None = None
+    hedge: hedge.Hedge | None = None
+
+    def __post_init__(self) -> None:
+        if not self.addresses:
+            raise ValueError("base_url must name at least one address, found none")
+        if len(set(self.addresses)) < len(self.addresses):
+            raise ValueError(f"base_url names an address twice: {', '.join(self.addresses)}")
+        for address in self.addresses:
+            _check_address(address)
+        for name in ("api_key", "model"):
+            value = getattr(self, name) or ""
+            if not (value.isascii() and value.isprintable()):
+                raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
+        for name in ("timeout_s", "deadline_s"):
+            if not 0 < getattr(self, name) <= _LONGEST_S:
+                raise ValueError(f"{name} must be above 0, found {getattr(self, name)}")
+        check_version(self.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """Time and randomness, so that tests can hold them still."""
+
+    monotonic_s: Callable[[], float]
+    unix_s: Callable[[], float]
+    rng: random.Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What one call wants otherwise than its client."""
+
+    version: int | None = None
+    deadline_s: float | None = None
+
+    def __post_init__(self) -> None:
+        check_version(self.version)
+        if self.deadline_s is not None and not 0 < self.deadline_s <= _LONGEST_S:
+            raise ValueError(f"deadline_s must be above 0, found {self.deadline_s}")
+
+
+class Session:
+    """A client's settings and its state: in-flight counts and what hedging has seen."""
+
+    def __init__(self, config: Config, chance: Chance) -> None:
+        self.config = config
+        self.chance = chance
+        self.endpoints = tuple(balance.Endpoint(address) for address in config.addresses)
+        self.hedging = hedge.Hedging(config.hedge) if config.hedge is not None else None
+        self._lock = threading.Lock()
+
+    def now_s(self) -> float:
+        """The monotonic clock."""
+        return self.chance.monotonic_s()
+
+    def until_s(self, wish: Wish) -> float:
+        """When a call that begins now must be over."""
+        own_s = wish.deadline_s
+        return self.now_s() + (own_s if own_s is not None else self.config.deadline_s)
+
+    def lease(self, tried: Sequence[str]) -> balance.Lease:
+        """An address for the next attempt of a call: one it has not tried, where there is one."""
+        among = balance.untried(self.endpoints, tried) or self.endpoints
+        # Choosing and counting go together: two threads must not both see the same idle address.
+        with self._lock:
+            return balance.pick(among, self.chance.rng, self.now_s())
+
+
+def check_version(version: int | None) -> None:
+    """Raises ValueError for what can be no version."""
+    if version is not None and (isinstance(version, bool) or version < 1):
+        raise ValueError(f"version must be a number of at least 1, found {version!r}")
+
+
+def _check_address(address: str) -> None:
+    parts = parse.urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError(f"base_url must be like http://host:port, found {address!r}")
+    if parts.query or parts.fragment:
+        raise ValueError(f"base_url must end before any ? or #, found {address!r}")

@@ -1,0 +1,108 @@
+"""Moves bytes and time for calls in the calling thread, one step after the other."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+
+from serving.client import sse, transport
+from serving.client.steps import Flow, Opened, Outcome, Race, Send, T
+
+
+class SyncDriver:
+    """Runs calls over httpx. Safe to share between threads. Does not race: see LoopThread."""
+
+    def __init__(self, wiring: transport.Wiring) -> None:
+        # Streams are left early: see transport on why they have connections of their own.
+        self._streams = httpx.Client(**wiring.settings(http2=False))
+        self._http = (
+            httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._streams
+        )
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._http.close()
+        self._streams.close()
+
+    def run(self, flow: Flow[T]) -> T:
+        """A call's result; what the call holds is given back, also when this is interrupted."""
+        outcome: Outcome | None = None
+        try:
+            while True:
+                try:
+                    step = flow.send(outcome)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                match step:
+                    case Send():
+                        outcome = self._open(step) if step.opens else self._send(step)
+                    case Race():
+                        raise TypeError("a call in one thread cannot be raced")
+                    case _:
+                        time.sleep(step.delay_s)
+                        outcome = None
+        finally:
+            flow.close()
+
+    def _send(self, step: Send) -> Outcome:
+        until_s = time.monotonic() + step.timeout_s
+        try:
+            with self._http.stream(
+                step.method,
+                step.address + step.path,
+                headers=dict(step.headers),
+                content=step.content,
+                timeout=transport.timeout(step),
+            ) as response:
+                body = bytearray()
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if time.monotonic() > until_s:  # httpx limits each read, not their sum
+                        return transport.too_slow(step)
+        except httpx.RequestError as exc:
+            return transport.failure(exc)
+        return transport.reply(response, bytes(body))
+
+    def _open(self, step: Send) -> Outcome:
+        request = self._streams.build_request(
+            step.method,
+            step.address + step.path,
+            headers=dict(step.headers),
+            content=step.content,
+            timeout=transport.timeout(step),
+        )
+        until_s = time.monotonic() + step.timeout_s
+        try:
+            response = self._streams.send(request, stream=True)
+        except httpx.RequestError as exc:
+            return transport.failure(exc)
+        opened = False
+        try:
+            found = self._first_event(step, response, until_s)
+            opened = isinstance(found, Opened)
+            return found
+        except httpx.RequestError as exc:
+            return transport.failure(exc)
+        finally:
+            if not opened:
+                response.close()
+
+    def _first_event(self, step: Send, response: httpx.Response, until_s: float) -> Outcome:
+        if response.status_code != httpx.codes.OK:
+            return transport.reply(response, response.read())
+        parser, chunks = sse.Parser(), response.iter_bytes()
+        for chunk in chunks:
+            events = parser.feed(chunk)
+            if events:
+                return Opened(
+                    headers=transport.headers(response),
+                    events=events,
+                    parser=parser,
+                    response=response,
+                    chunks=chunks,
+                )
+            if time.monotonic() > until_s:
+                return transport.too_slow(step)
+        return transport.no_event()

@@ -1,0 +1,95 @@
+"""What both drivers share of httpx: how its clients are made, and its answers as ours.
+
+HTTP/2 is offered over https, by ALPN, where the `h2` package is installed (`pip install h2`). What
+may be left early never uses it: httpcore sends no RST_STREAM, so over HTTP/2 a server would go on
+with work that nobody waits for, where over HTTP/1.1 the closed connection tells it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib import parse
+
+import httpx
+
+from serving.client import retry
+from serving.client.steps import Send
+
+_CONNECT_S = 5.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """How to connect to these addresses."""
+
+    addresses: Sequence[str]
+    tls: ssl.SSLContext | None
+
+    @property
+    def offers_http2(self) -> bool:
+        """Whether there is something to offer: ALPN is a part of TLS."""
+        secure = any(address.startswith("https:") for address in self.addresses)
+        return secure and importlib.util.find_spec("h2") is not None
+
+    def settings(self, *, http2: bool) -> dict[str, Any]:
+        """Arguments for httpx's clients, sync and async."""
+        secure = any(address.startswith("https:") for address in self.addresses)
+        hosts = {parse.urlsplit(address).hostname or "" for address in self.addresses}
+        # A proxy from the environment cannot reach this machine's own loopback.
+        near = {host for host in hosts if host in _LOOPBACK}
+        mounts = {f"all://{f'[{host}]' if ':' in host else host}": None for host in near}
+        return {
+            "http1": True,
+            "http2": http2,
+            "limits": _LIMITS,
+            "trust_env": hosts != near,
+            "mounts": mounts,
+            # Loading certificates takes 50 ms, for nothing on plain HTTP (no redirect is followed).
+            "verify": (self.tls or True) if secure else False,
+        }
+
+
+def timeout(step: Send) -> httpx.Timeout:
+    """httpx's limits for one attempt; they bound each wait, not their sum."""
+    return httpx.Timeout(step.timeout_s, connect=min(_CONNECT_S, step.timeout_s))
+
+
+def reply(response: httpx.Response, body: bytes) -> retry.Reply:
+    """An answer, complete."""
+    return retry.Reply(status=response.status_code, headers=headers(response), body=body)
+
+
+def headers(response: httpx.Response) -> dict[str, str]:
+    """By lower-case name; repeated ones are joined."""
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
+def failure(exc: httpx.RequestError) -> retry.Failure:
+    """httpx tells apart what matters here: whether a request can have left."""
+    match exc:
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            kind = retry.FailureKind.NOT_SENT
+        case httpx.TimeoutException():
+            kind = retry.FailureKind.TIMEOUT
+        case _:
+            kind = retry.FailureKind.BROKEN
+    return retry.Failure(kind=kind, reason=f"{type(exc).__name__}: {exc}".rstrip(": "))
+
+
+def too_slow(step: Send) -> retry.Failure:
+    """An attempt that went on for longer than it may."""
+    reason = f"more than {step.timeout_s:.3g} s"
+    return retry.Failure(kind=retry.FailureKind.TIMEOUT, reason=reason)
+
+
+def no_event() -> retry.Failure:
+    """A stream that ended before it began."""
+    return retry.Failure(
+        kind=retry.FailureKind.BROKEN, reason="the stream ended before its first event"
+    )

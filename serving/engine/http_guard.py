@@ -1,0 +1,108 @@
+"""uvicorn's HTTP protocol with an end to every request's head and body.
+
+The one idea: what the app's deadline cannot reach is bounded here. The app is called only once the
+headers are complete, so headers that dribble or never end, a connection that sends nothing, and a
+body that goes on after its refusal would hold a socket and memory for as long as the caller likes.
+A request that came in one piece, as nearly all do, costs two comparisons and no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_log = logging.getLogger(__name__)
+
+MOST_HEAD_BYTES = 64 * 1024
+"""Of a request line and its headers that come in several pieces; Envoy's own limit is 60 KiB."""
+HEAD_S = 10.0
+"""From the first byte of a request to the end of its headers; as the edge's own."""
+BODY_S = 75.0
+"""From there to the end of the body; above the longest deadline, by which the app has answered."""
+
+
+class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types are not followed
+    """One connection. Give as `http=` to `uvicorn.Config`; subclass to set other bounds."""
+
+    most_head_bytes = MOST_HEAD_BYTES
+    head_s = HEAD_S
+    body_s = BODY_S
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = False
+        self._in_message = False
+        self._head_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A connection that has sent nothing yet is as idle as one between two requests."""
+        super().connection_made(transport)
+        self._arm(float(self.timeout_keep_alive))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever wanted it."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feeds the parser, then looks at what is still open."""
+        was_in_head, was_in_message = self._in_head, self._in_message
+        super().data_received(data)
+        if not self._in_message:
+            if self._timer is not None:
+                self._disarm()
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.most_head_bytes:
+                self._refuse_head()
+            elif not was_in_head:
+                self._arm(self.head_s)
+        elif was_in_head or not was_in_message:
+            self._arm(self.body_s)
+
+    def on_message_begin(self) -> None:
+        """The parser saw the first byte of a request."""
+        self._in_head = self._in_message = True
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The parser saw the last header."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The parser saw the last byte of a body."""
+        self._in_message = False
+        super().on_message_complete()
+
+    def _refuse_head(self) -> None:
+        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        self.transport.write(f"{line}connection: close\r\ncontent-length: 0\r\n\r\n".encode())
+        self._hang_up()
+
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, self._late)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        part = "headers" if self._in_head else "body" if self._in_message else "first byte"
+        _log.info("hung up on a caller whose %s did not come to an end", part)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        self._disarm()
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,209 @@
+"""After close, and at the end of a program that forgot it: no thread, no socket, no task."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from serving.client import AsyncClient, Client, ClientError, Hedge
+from tests.serving.client import stand_in
+from tests.serving.client.stand_in import CORRECTION, http
+from tests.serving.client.test_streams import HEAD, token
+
+ROOT = Path(__file__).resolve().parents[3]
+EVENT_LOOPS = ("serving-client",)
+
+
+async def answer(request: bytes, writer: asyncio.StreamWriter) -> None:
+    """Streams without end, answers corrections, and hangs on the text "slow"."""
+    asked = stand_in.body(request)
+    if "prompt" in asked:
+        writer.write(HEAD + token("x"))
+        await asyncio.sleep(60)
+    elif asked.get("text") == "slow" or "slow" in asked.get("texts", ()):  # type: ignore[operator]
+        await asyncio.sleep(60)
+    elif "texts" in asked:
+        texts: list[str] = asked["texts"]  # type: ignore[assignment]
+        results = [{"corrected": t, "edits": [], "finish_reason": "stop"} for t in texts]
+        writer.write(http(200, {"model": "m", "version": 1, "results": results}))
+    else:
+        writer.write(http(200, CORRECTION))
+
+
+@pytest.fixture
+def seen() -> Iterator[stand_in.Seen]:
+    with stand_in.threaded(answer) as server:
+        yield server
+
+
+def to_server(seen: stand_in.Seen) -> list[object]:
+    """This process's sockets that were connected to the server."""
+    port = int(seen.url.rpartition(":")[2])
+    return [c for c in psutil.Process().net_connections("tcp") if c.raddr and c.raddr[1] == port]
+
+
+def files() -> int:
+    return psutil.Process().num_fds()
+
+
+def test_a_sync_client_leaves_no_thread_no_socket_and_no_file(seen: stand_in.Seen) -> None:
+    gc.collect()
+    threads, before = set(threading.enumerate()), files()
+    for hedge in (None, Hedge(delay_s=0.005, budget=1.0)):
+        with Client(seen.url, model="m", hedge=hedge, timeout_s=0.2, retries=0) as client:
+            client.correct("a")
+            with contextlib.suppress(ClientError):
+                client.correct("slow")
+            with client.complete_stream("p") as stream:
+                next(stream)
+            list(client.correct_many(["a", "b"]))
+            many = client.correct_many(["a", "slow"], texts_per_request=1)
+            next(many)
+            many.close()
+            assert to_server(seen) != []
+        assert set(threading.enumerate()) == threads
+        assert to_server(seen) == []
+    asyncio.run(stand_in.until(lambda: seen.open == 0))
+    assert files() <= before
+
+
+async def test_an_async_client_leaves_no_task_no_socket_and_no_file(seen: stand_in.Seen) -> None:
+    async with AsyncClient(seen.url) as client:
+        await client.correct("a")
+    gc.collect()
+    threads, before = set(threading.enumerate()), files()
+    for hedge in (None, Hedge(delay_s=0.005, budget=1.0)):
+        async with AsyncClient(seen.url, model="m", hedge=hedge) as client:
+            await client.correct("a")
+            waiting = asyncio.ensure_future(client.correct("slow"))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            async with client.complete_stream("p") as stream:
+                await anext(stream)
+            many = client.correct_many(["a", "slow"], texts_per_request=1)
+            await anext(many)
+            await many.aclose()
+        assert set(threading.enumerate()) == threads
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await stand_in.until(lambda: to_server(seen) == [] and seen.open == 0)
+    assert files() <= before
+
+
+def test_a_plain_sync_call_needs_no_thread(seen: stand_in.Seen) -> None:
+    threads = set(threading.enumerate())
+    with Client(seen.url, model="m") as client:
+        client.correct("a")
+        with client.complete_stream("p") as stream:
+            next(stream)
+        assert set(threading.enumerate()) == threads
+
+
+def test_closing_while_calls_are_on_their_way_ends_them(seen: stand_in.Seen) -> None:
+    client = Client(seen.url, hedge=Hedge(delay_s=0.005))
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            client.correct("slow")
+        except (ClientError, RuntimeError) as exc:
+            raised.append(exc)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    asyncio.run(stand_in.until(lambda: bool(seen.requests)))
+    client.close()
+    calling.join(5)
+    assert "closed" in str(raised[0])
+    assert to_server(seen) == []
+
+
+@pytest.mark.parametrize("hedge", [None, Hedge()])
+def test_a_closed_client_says_so_and_closing_twice_is_fine(
+    seen: stand_in.Seen, hedge: Hedge | None
+) -> None:
+    client = Client(seen.url, hedge=hedge)
+    client.correct("a")
+    for _ in range(2):
+        client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.correct("a")
+    with pytest.raises(RuntimeError, match="closed"):
+        list(client.correct_many(["a"]))
+
+
+def test_a_forgotten_client_ends_with_its_last_reference(seen: stand_in.Seen) -> None:
+    threads = set(threading.enumerate())
+    client = Client(seen.url)
+    list(client.correct_many(["a"]))
+    del client
+    gc.collect()
+    assert set(threading.enumerate()) == threads
+    asyncio.run(stand_in.until(lambda: seen.open == 0))
+
+
+PROGRAM = """
+import sys
+from serving.client import Client, Hedge
+client = Client(sys.argv[1], model="m", hedge=Hedge(delay_s=0.01))
+print(client.correct("a"), flush=True)
+many = client.correct_many(["a", "slow"], texts_per_request=1)
+next(many)
+stream = client.complete_stream("p")
+next(stream)
+"""
+
+
+def test_a_program_that_closes_nothing_ends_quietly(seen: stand_in.Seen) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", PROGRAM, seen.url],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "She goes to school every day.\n"
+    asyncio.run(stand_in.until(lambda: seen.open == 0))
+
+
+INTERRUPTED = """
+import sys, threading
+from serving.client import Client, Hedge
+with Client(sys.argv[1], hedge=Hedge(delay_s=0.01) if sys.argv[2] == "hedged" else None) as client:
+    try:
+        if sys.argv[2] == "batch":
+            list(client.correct_many(["slow"]))
+        else:
+            client.correct("slow")
+    except KeyboardInterrupt:
+        counts = [each.in_flight for each in client._session.endpoints]
+print(counts, threading.active_count())
+"""
+
+
+@pytest.mark.parametrize("way", ["plain", "hedged", "batch"])
+def test_ctrl_c_cancels_the_call_and_gives_everything_back(seen: stand_in.Seen, way: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, seen.url, way],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        asyncio.run(stand_in.until(lambda: bool(seen.requests), timeout_s=30))
+        time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out) == (0, "[0] 1\n"), err
+    asyncio.run(stand_in.until(lambda: seen.open == 0 and seen.left >= 1))

@@ -1,0 +1,183 @@
+"""How connections are made: TLS, proxies, and HTTP/2 where both sides can."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import importlib.util
+import ipaddress
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from serving.client import AsyncClient, Client, ConnectionFailed
+from serving.client.transport import Wiring
+from tests.serving.client.stand_in import CORRECTION, http
+
+ROOT = Path(__file__).resolve().parents[3]
+HAS_H2 = importlib.util.find_spec("h2") is not None
+
+
+def wiring(*addresses: str) -> Wiring:
+    return Wiring(addresses=addresses, tls=None)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_http2_is_offered_over_https_where_h2_is_installed(
+    found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: (found and name == "h2") or None)
+    assert wiring("https://a", "http://b").offers_http2 is found
+    assert wiring("http://a").offers_http2 is False
+
+
+def test_certificates_are_loaded_for_https_alone() -> None:
+    assert wiring("http://a").settings(http2=False)["verify"] is False
+    assert wiring("http://a", "https://b").settings(http2=False)["verify"] is True
+
+
+def test_a_proxy_is_for_others_than_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    addresses = ("http://127.0.0.1:1", "http://[::1]:2", "http://elsewhere:3")
+    with httpx.Client(**wiring(*addresses).settings(http2=False)) as client:
+        direct = [client._transport_for_url(httpx.URL(each)) for each in addresses]
+        assert [each is client._transport for each in direct] == [True, True, False]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate for 127.0.0.1 in one file."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stand-in")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+@contextlib.asynccontextmanager
+async def secure(certificate: Path, spoken: list[str | None]) -> AsyncIterator[str]:
+    """A server over TLS that offers HTTP/2 and HTTP/1.1; notes what each connection agreed on."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        agreed = writer.get_extra_info("ssl_object").selected_alpn_protocol()
+        spoken.append(agreed)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await (speak_h2 if agreed == "h2" else speak_http1)(reader, writer)
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    try:
+        yield f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    finally:
+        listening.close()
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+
+
+async def speak_http1(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(
+            (
+                int(line.split(b":")[1])
+                for line in head.lower().split(b"\r\n")
+                if b"length:" in line
+            ),
+            0,
+        )
+        await reader.readexactly(size)
+        writer.write(http(200, CORRECTION))
+
+
+async def speak_h2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    import json
+
+    from h2 import config, connection, events
+
+    state = connection.H2Connection(config.H2Configuration(client_side=False))
+    state.initiate_connection()
+    writer.write(state.data_to_send())
+    while data := await reader.read(65_536):
+        for event in state.receive_data(data):
+            if isinstance(event, events.StreamEnded):
+                state.send_headers(event.stream_id, [(":status", "200")])
+                state.send_data(event.stream_id, json.dumps(CORRECTION).encode(), end_stream=True)
+        writer.write(state.data_to_send())
+
+
+async def ask(kind: type[Client] | type[AsyncClient], url: str, tls: ssl.SSLContext | None) -> int:
+    if kind is AsyncClient:
+        async with AsyncClient(url, tls=tls, retries=0) as client:
+            return (await client.correct("a")).version
+
+    def wait() -> int:
+        with Client(url, tls=tls, retries=0) as client:
+            return client.correct("a").version
+
+    return await asyncio.to_thread(wait)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
+    kind: type[Client] | type[AsyncClient], certificate: Path
+) -> None:
+    spoken: list[str | None] = []
+    async with secure(certificate, spoken) as url:
+        assert await ask(kind, url, ssl.create_default_context(cafile=str(certificate))) == 1
+    assert spoken == ["h2" if HAS_H2 else "http/1.1"]
+
+
+async def test_an_unknown_certificate_is_refused(certificate: Path) -> None:
+    async with secure(certificate, []) as url:
+        with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            await ask(AsyncClient, url, None)
+
+
+def test_importing_the_client_loads_httpx_and_no_other_package() -> None:
+    code = (
+        "import sys, httpx; before = set(sys.modules); import serving.client; "
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} "
+        "- set(sys.stdlib_module_names)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "['serving']"

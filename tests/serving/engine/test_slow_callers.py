@@ -1,0 +1,195 @@
+"""Callers that dribble, stall or overdo it, over real sockets: let go, and nobody else waits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from serving.engine.http_guard import GuardedHttp
+from serving.engine.state import Limits
+from tests.serving.engine.loopback import serving
+
+LIMITS = Limits(max_body_bytes=20_000, timeout_s=0.4)
+HANG_S = 10.0
+BODY = b'{"text": "He go."}'
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(limits=LIMITS) as url:
+        yield url
+
+
+class Impatient(GuardedHttp):
+    head_s = 0.3
+    body_s = 0.3
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[str]:
+    with serving(limits=LIMITS, http=Impatient, keep_alive_s=0.5) as url:
+        yield url
+
+
+def dial(url: str) -> socket.socket:
+    host, _, port = url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=HANG_S)
+
+
+def head(length: int, *more: bytes, path: bytes = b"/v1/corrections") -> bytes:
+    lines = [b"POST " + path + b" HTTP/1.1", b"host: a", b"content-length: %d" % length, *more]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def answer(sock: socket.socket) -> tuple[int, bytes]:
+    """The status and all that comes until nothing more does."""
+    received = b""
+    while b"\r\n\r\n" not in received or b"}" not in received.partition(b"\r\n\r\n")[2]:
+        piece = sock.recv(65_536)
+        if not piece:
+            break
+        received += piece
+    return int(received.split(b" ", 2)[1]), received
+
+
+def test_a_body_that_dribbles_is_ended_by_the_deadline(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(1_000))
+        sock.settimeout(0.02)
+        ends_s = time.monotonic() + HANG_S
+        received = b""
+        while not received and time.monotonic() < ends_s:
+            sock.sendall(b" ")
+            try:
+                received = sock.recv(65_536)
+            except TimeoutError:
+                continue
+    assert received.startswith(b"HTTP/1.1 408")
+    assert b"deadline_exceeded" in received
+
+
+def test_a_body_that_never_comes_is_ended_by_the_caller_s_own_deadline(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(1_000, b"x-request-timeout-ms: 50"))
+        assert answer(sock)[0] == 408
+
+
+def test_many_stalled_callers_keep_nobody_from_an_answer(url: str) -> None:
+    stalled = [dial(url) for _ in range(100)]
+    try:
+        for sock in stalled:
+            sock.sendall(head(1_000))
+        assert httpx.post(f"{url}/v1/corrections", content=BODY, timeout=HANG_S).status_code == 200
+        assert {answer(sock)[0] for sock in stalled} == {408}
+    finally:
+        for sock in stalled:
+            sock.close()
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(10**9))
+        assert answer(sock)[0] == 413
+
+
+def test_a_chunked_body_over_the_limit_is_refused(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(b"POST /invocations HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(5):
+            sock.sendall(b"1388\r\n" + b" " * 5_000 + b"\r\n")
+        assert answer(sock)[0] == 413
+
+
+@pytest.mark.parametrize("size", [8_000, 60_000])
+def test_long_headers_are_answered(url: str, size: int) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(len(BODY), b"cookie: " + b"c" * size) + BODY)
+        assert answer(sock)[0] in (200, 400, 431)
+
+
+def test_headers_without_end_are_cut_off(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(b"POST /v1/corrections HTTP/1.1\r\nhost: a\r\n")
+        received = b""
+        with contextlib.suppress(OSError):  # the server may be gone while we still send
+            for number in range(2_000):
+                sock.sendall(b"x-%d: " % number + b"y" * 1_000 + b"\r\n")
+            while piece := sock.recv(65_536):
+                received += piece
+        assert number < 1_999 or b" 431 " in received
+
+
+def hung_up(sock: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := sock.recv(65_536):
+            received += piece
+    return received
+
+
+def test_headers_that_dribble_are_hung_up_on(impatient: str) -> None:
+    with dial(impatient) as sock:
+        sock.sendall(b"POST /v1/corrections HTTP/1.1\r\nx-")
+        with contextlib.suppress(OSError):
+            for _ in range(1_000):
+                sock.sendall(b"a")
+                time.sleep(0.005)
+        assert hung_up(sock) == b""
+
+
+def test_a_connection_that_sends_nothing_is_hung_up_on(impatient: str) -> None:
+    with dial(impatient) as sock:
+        assert hung_up(sock) == b""
+
+
+def test_a_body_that_goes_on_after_its_refusal_is_hung_up_on(impatient: str) -> None:
+    with dial(impatient) as sock:
+        sock.sendall(head(10**9))
+        assert hung_up(sock).startswith(b"HTTP/1.1 413")
+
+
+def test_the_patient_are_served_on_one_connection(impatient: str) -> None:
+    with dial(impatient) as sock:
+        for _ in range(3):
+            request = head(len(BODY)) + BODY
+            sock.sendall(request[:40])
+            time.sleep(0.05)
+            sock.sendall(request[40:])
+            assert answer(sock)[0] == 200
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("path", [b"/v1/corrections", b"/invocations", b"/v1/chat/completions"])
+def test_bad_utf8_is_refused(url: str, path: bytes) -> None:
+    body = b'{"text": "\xff\xfe"}'
+    with dial(url) as sock:
+        sock.sendall(head(len(body), path=path) + body)
+        status, received = answer(sock)
+    assert status == 400
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [b"/%ff%fe", b"/serving-endpoints/%ff/invocations", b"/serving-endpoints/%2e%2e/invocations"],
+)
+def test_paths_that_are_no_text_are_not_found(url: str, path: bytes) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(len(BODY), path=path) + BODY)
+        assert answer(sock)[0] == 404
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" + b"a" * 99]
+)
+def test_what_is_no_http_is_hung_up_on(url: str, junk: bytes) -> None:
+    with dial(url) as sock:
+        sock.sendall(junk)
+        assert answer(sock)[0] == 400
