@@ -7,6 +7,7 @@ archive of a few kilobytes cannot fill the memory.
 from __future__ import annotations
 
 import io
+import lzma
 import struct
 import zipfile
 import zlib
@@ -24,6 +25,7 @@ TOTAL_LIMIT_BYTES = 256 * 1024 * 1024
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     struct.error,
     NotImplementedError,  # a way of compression that Python does not know
     RuntimeError,  # encrypted

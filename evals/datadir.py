@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from evals import errors
+from registry.wording import check_line, shown
+
 VARIABLE = "LIFTLOCK_DATA_DIR"
+MOST_CHARS = 4096  # Linux's PATH_MAX
 DEFAULT_NAME = "data"
 """Below the home folder."""
 
@@ -26,11 +30,24 @@ def resolve(
         configured: the key `data_dir` of the settings, relative to `config_folder`.
         config_folder: folder of the settings file; None is the working directory.
         home: folder of the local stack; its `data` is the default.
+
+    Raises:
+        DataDirInvalid: no folder can have this name.
     """
     if option is not None:
-        return option.expanduser().resolve()
+        return _absolute(option, "--data-dir")
     if env.get(VARIABLE):
-        return Path(env[VARIABLE]).expanduser().resolve()
+        return _absolute(Path(env[VARIABLE]), VARIABLE)
     if configured:
-        return ((config_folder or Path.cwd()) / Path(configured).expanduser()).resolve()
-    return (home / DEFAULT_NAME).resolve()
+        return _absolute(Path(configured), "data_dir", config_folder)
+    return _absolute(home / DEFAULT_NAME, "the home folder")
+
+
+def _absolute(path: Path, said: str, folder: Path | None = None) -> Path:
+    try:
+        found = ((folder or Path.cwd()) / path.expanduser()).resolve()
+        return Path(check_line("it", str(found), MOST_CHARS))
+    except (OSError, RuntimeError, ValueError) as exc:  # ~nobody, links in a circle, odd characters
+        raise errors.DataDirInvalid(
+            f"the data directory {shown(str(path))} cannot be used: {exc}; name another by {said}"
+        ) from exc

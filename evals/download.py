@@ -82,7 +82,7 @@ def download(
         found = _sha256(part)
         if found == sha256:
             return
-        part.unlink()
+        part.unlink(missing_ok=True)
         if not resumed:
             break  # whole and wrong: another attempt would bring the same
     raise errors.FetchFailed(
@@ -123,8 +123,10 @@ def _receive(
     for chunk in response.iter_raw():  # as it arrives: a slow sender must not hide the deadline
         total += len(chunk)
         if total > textfile.FILE_LIMIT_BYTES:
+            file.truncate(0)
             raise errors.FetchFailed(
-                f"{url} is larger than {textfile.FILE_LIMIT_BYTES:,} bytes; it is not what it was"
+                f"{url} is larger than {textfile.FILE_LIMIT_BYTES:,} bytes; it is not what it was; "
+                "nothing was kept"
             )
         file.write(chunk)
         on_bytes(total)

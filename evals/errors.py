@@ -4,6 +4,7 @@ EvalError
 ├── SuiteUnavailable    the suite's data is absent, or its bytes are not the ones it names
 ├── SuiteInvalid        the suite's definition or data cannot be read as a suite
 ├── PolicyInvalid       the gate policy does not fit the suites
+├── DataDirInvalid      what is named as the data directory cannot be one
 ├── EvaluationFailed    the engine or the harness could not produce outcomes
 │   └── ContextTooShort an input needs a longer context than the settings give it
 ├── FetchFailed         published data could not be fetched, or is not what was reviewed
@@ -25,6 +26,10 @@ class SuiteInvalid(EvalError):
 
 class PolicyInvalid(EvalError):
     """A gate policy speaks of suites or metrics that are not there; the message says which."""
+
+
+class DataDirInvalid(EvalError):
+    """No folder can be what is named as the data directory."""
 
 
 class EvaluationFailed(EvalError):

@@ -19,6 +19,7 @@ import httpx
 
 from evals import download, errors, suite_data, textfile, thinning
 from evals.suite_definition import Definition, Packaged, Published, Thinning
+from registry import reading
 
 GITHUB_RAW = "https://raw.githubusercontent.com"
 LOCK_NAME = ".fetch.lock"
@@ -86,14 +87,13 @@ def _items(source: Published, folder: Path, base_url: str) -> Iterator[Item]:
 
 def _is_there(path: Path, sha256: str) -> bool:
     try:
-        if path.stat().st_size > textfile.FILE_LIMIT_BYTES:
-            found = "of a file that is too large"
-        else:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
+        found = hashlib.sha256(reading.read_bytes(path, textfile.FILE_LIMIT_BYTES)).hexdigest()
+    except reading.Absent:
         return False
-    except OSError as exc:
-        raise errors.FetchFailed(f"cannot read {path}: {exc.strerror}") from exc
+    except reading.Unreadable as exc:
+        raise errors.FetchFailed(
+            f"{path} {exc}; it is not replaced, move it away to fetch it again"
+        ) from exc
     if found != sha256:
         raise errors.FetchFailed(
             f"{path} is there and was changed: expected sha256 {sha256}, found {found}; "

@@ -12,15 +12,18 @@ README of its scorer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evals import errors
+from evals import errors, textfile
+from evals.textfile import Line
+from registry import reading
 
-LINE_LIMIT_BYTES = 1_000_000
-"""A longer line is not a sentence: the longest of the known corpora have about 2,000 bytes."""
-
+ANNOTATOR_LIMIT = 100
+"""Of one sentence; each makes a reference as long as it. The known corpora have 10 at most."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _SEPARATOR = "|||"
 _EMPTY = "-NONE-"  # how some corpora write an empty replacement
 _NOOP = "noop"
@@ -56,10 +59,10 @@ def read(path: Path) -> tuple[M2Sentence, ...]:
         SuiteInvalid: it is not M2; names the file and the line.
     """
     try:
-        data = path.read_bytes()
-    except OSError as exc:
+        data = reading.read_bytes(path, textfile.FILE_LIMIT_BYTES)
+    except reading.Unreadable as exc:
         raise errors.SuiteUnavailable(
-            f"cannot read M2 file {path}: {exc.strerror}; fetch the data of this suite"
+            f"M2 file {path} {exc}; fetch the data of this suite"
         ) from exc
     return parse(data, str(path))
 
@@ -73,33 +76,14 @@ def parse(data: bytes, name: str) -> tuple[M2Sentence, ...]:
     return tuple(_sentence(block) for block in _blocks(_lines(data, name)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    where: str  # file:line
-    text: str
+def _lines(data: bytes, name: str) -> Iterator[Line]:
+    for line in textfile.lines(data, name):
+        yield Line(where=line.where, text=line.text.strip())
 
 
-def _lines(data: bytes, name: str) -> Iterator[_Line]:
-    # Only a newline ends a line: U+2028 and its like occur inside sentences.
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        where = f"{name}:{number}"
-        if len(raw) > LINE_LIMIT_BYTES:
-            raise errors.SuiteInvalid(
-                f"{where}: the line has {len(raw)} bytes, more than {LINE_LIMIT_BYTES}; "
-                "is this an M2 file?"
-            )
-        try:
-            yield _Line(where=where, text=raw.decode("utf-8").strip())
-        except UnicodeDecodeError as exc:
-            raise errors.SuiteInvalid(
-                f"{where}: byte {exc.start} of the line is not UTF-8 ({exc.reason}); "
-                "convert the file"
-            ) from exc
-
-
-def _blocks(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
+def _blocks(lines: Iterator[Line]) -> Iterator[list[Line]]:
     """Groups of lines: one `S` line, then its `A` lines."""
-    block: list[_Line] = []
+    block: list[Line] = []
     for line in lines:
         head = line.text[:2].rstrip()
         if not line.text or head == "S":
@@ -114,25 +98,30 @@ def _blocks(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
         yield block
 
 
-def _stray(line: _Line, head: str) -> str:
+def _stray(line: Line, head: str) -> str:
     if head == "A":
         return f"{line.where}: an edit without a sentence; an S line must come before it"
     return f"{line.where}: expected a line that starts with 'S ' or 'A ', found {line.text[:40]!r}"
 
 
-def _sentence(block: list[_Line]) -> M2Sentence:
+def _sentence(block: list[Line]) -> M2Sentence:
     tokens = tuple(block[0].text[2:].split())
     found: dict[int, list[Edit]] = {}
     for line in block[1:]:
         annotator, edit = _annotation(line, len(tokens))
         edits = found.setdefault(annotator, [])
+        if len(found) > ANNOTATOR_LIMIT:
+            raise errors.SuiteInvalid(
+                f"{line.where}: the sentence has more than {ANNOTATOR_LIMIT} annotators; "
+                "is the last field the annotator's number?"
+            )
         if edit is not None:
             edits.append(edit)
     annotations = {annotator: tuple(edits) for annotator, edits in sorted(found.items())}
     return M2Sentence(tokens=tokens, annotations=annotations or {0: ()})
 
 
-def _annotation(line: _Line, n_tokens: int) -> tuple[int, Edit | None]:
+def _annotation(line: Line, n_tokens: int) -> tuple[int, Edit | None]:
     """Annotator and edit of an `A` line; no edit for a `noop`."""
     span, kind, replacements, annotator = _fields(line)
     if kind == _NOOP:
@@ -143,7 +132,7 @@ def _annotation(line: _Line, n_tokens: int) -> tuple[int, Edit | None]:
     )
 
 
-def _fields(line: _Line) -> tuple[str, str, str, int]:
+def _fields(line: Line) -> tuple[str, str, str, int]:
     """Span, type, replacements and annotator.
 
     Taken from both ends, because the replacement in the middle may itself hold a bar.
@@ -155,18 +144,18 @@ def _fields(line: _Line) -> tuple[str, str, str, int]:
             f"{line.where}: expected 6 fields between {_SEPARATOR!r} (span, type, replacement, "
             f"required, comment, annotator), found {line.text[:60]!r}"
         )
-    if not back[3].strip().isdecimal():
+    if not _NUMBER.fullmatch(back[3].strip()):
         raise errors.SuiteInvalid(
-            f"{line.where}: the annotator must be a number, found {back[3][:40]!r}"
+            f"{line.where}: the annotator must be a number of at most 9 digits, "
+            f"found {back[3][:40]!r}"
         )
     return front[0], front[1], back[0], int(back[3])
 
 
-def _span(line: _Line, text: str, n_tokens: int) -> tuple[int, int]:
-    try:
-        start, end = (int(part) for part in text.split())
-    except ValueError:
-        start, end = -1, -1
+def _span(line: Line, text: str, n_tokens: int) -> tuple[int, int]:
+    parts = text.split()
+    are_numbers = len(parts) == 2 and all(_NUMBER.fullmatch(part) for part in parts)
+    start, end = (int(part) for part in parts) if are_numbers else (-1, -1)
     if not 0 <= start <= end <= n_tokens:
         raise errors.SuiteInvalid(
             f"{line.where}: the span must be two token numbers, 0 <= start <= end <= {n_tokens}, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,10 +86,18 @@ class Outcomes:
                 raise ValueError(f"not {FORMAT}")
             outcomes = tuple(_outcome(item) for item in raw.pop("outcomes"))
             return cls(**raw, outcomes=outcomes)
-        except (KeyError, TypeError, AttributeError) as exc:
+        except (KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise ValueError(f"not a liftlock outcomes document: {exc!r}") from exc
 
 
 def _outcome(raw: dict[str, Any]) -> Outcome:
     statistics = {name: tuple(row) for name, row in raw.pop("statistics", {}).items()}
-    return Outcome(**raw, statistics=statistics)
+    found = Outcome(**raw, statistics=statistics)
+    texts = (found.example_id, found.output, found.finish_reason)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"example {found.example_id!r} holds what is no text")
+    numbers = [] if found.score is None else [found.score]
+    numbers += [number for row in statistics.values() for number in row]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+        raise TypeError(f"example {found.example_id!r} holds what is no number")
+    return found

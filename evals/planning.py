@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evals import comparison, material, metrics, noise, rules
+from evals import comparison, evidence, material, metrics, noise, rules
 from evals.comparison import Demand, Rates
 from evals.evidence import Compared
 from evals.material import Material
@@ -86,6 +86,7 @@ def _compared(suites: Mapping[str, Suite], runs: Runs) -> dict[str, Compared]:
     for name, (first, second) in runs.items():
         noise.check_same(first, second)
         found[name] = Compared(suite=suites[name], candidate=first, champion=second)
+        evidence.check(found[name])
     return found
 
 

@@ -15,11 +15,18 @@ from enum import StrEnum
 from typing import Any
 
 from evals.suite import SuiteKind
+from registry.wording import check_line
 
 FORMAT = "liftlock/gate-policy/v2"
 PSI = (0.01, 0.02, 0.05)
 """Shares of examples that change sides, assumed where nothing was measured: a good FP8 variant, a
 usual one, another training run."""
+
+
+LEAST_POINTS = 1e-3
+"""Smallest margin; to show it takes a thousand million examples."""
+LEAST_LIMIT = 1e-6
+NAME_LIMIT_CHARS = 100
 
 
 class Direction(StrEnum):
@@ -84,8 +91,9 @@ class SuiteOverride:
         _check_points(f"{name} tag_margin_points", self.tag_margin_points)
         _check_alpha(f"{name} alpha", self.alpha)
         _check_power(f"{name} power", self.power)
-        for key in ("floor", "tag_floor", "max_flip_rate"):
-            _check_share(f"{name} {key}", getattr(self, key))
+        _check_share(f"{name} floor", self.floor)
+        _check_share(f"{name} tag_floor", self.tag_floor)
+        _check_limit(f"{name} max_flip_rate", self.max_flip_rate)
         if self.metric is None and not self.gated:
             raise ValueError(f"gate {name}: gated: false needs the metric that is not to decide")
         if self.metric is not None and self.max_flip_rate is not None:
@@ -112,6 +120,7 @@ class Family:
     unit: Unit = Unit.AUTO
 
     def __post_init__(self) -> None:
+        _check_name("family name", self.name)
         name = f"family {self.name}"
         if len(self.suites) < 2 or len(set(self.suites)) != len(self.suites):
             raise ValueError(f"gate {name} needs two suites or more, each once, got {self.suites}")
@@ -161,8 +170,8 @@ class GatePolicy:
         _check_points("tag_margin_points", self.tag_margin_points)
         _check_alpha("alpha", self.alpha)
         _check_power("power", self.power)
-        _check_share("max_false_positive_rate", self.max_false_positive_rate)
-        _check_share("max_flip_rate", self.max_flip_rate)
+        _check_limit("max_false_positive_rate", self.max_false_positive_rate)
+        _check_limit("max_flip_rate", self.max_flip_rate)
         named = [
             item.suite if item.metric is None else f"{item.suite} {item.metric}"
             for item in self.overrides
@@ -235,8 +244,25 @@ def _first(*values: float | None) -> float:
 
 
 def _check_points(name: str, value: float | None) -> None:
-    if value is not None and not 0.0 < value <= 100.0:
-        raise ValueError(f"gate {name} must be above 0 and at most 100 points, got {value}")
+    if value is not None and not LEAST_POINTS <= value <= 100.0:
+        raise ValueError(
+            f"gate {name} must be at least {LEAST_POINTS} and at most 100 points, got {value}"
+        )
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name.strip():
+        raise ValueError(f"gate {what} must not be blank")
+    check_line(f"gate {what}", name, NAME_LIMIT_CHARS)
+
+
+def _check_limit(name: str, value: float | None) -> None:
+    _check_share(name, value)
+    if value is not None and value < LEAST_LIMIT:
+        raise ValueError(
+            f"gate {name} must be at least {LEAST_LIMIT}, got {value}; no number of examples shows "
+            "that something never happens"
+        )
 
 
 def _check_share(name: str, value: float | None) -> None:

@@ -7,7 +7,8 @@ the gates that a promotion will have to meet.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -100,6 +101,52 @@ def check_names(policy: GatePolicy, suites: Iterable[str]) -> None:
     taken = [family.name for family in policy.families if family.name in known]
     if taken:
         raise errors.PolicyInvalid(f"gates: family {taken[0]} is named like a suite; rename it")
+
+
+def check(policy: GatePolicy, suites: Sequence[Suite], absent: Collection[str]) -> None:
+    """Refuses what could only fail once everything has been evaluated.
+
+    Args:
+        policy: the policy.
+        suites: those that are there.
+        absent: names of those that are not.
+
+    Raises:
+        SuiteInvalid: a metric is not known.
+        PolicyInvalid: the policy does not fit the suites, or judges nothing.
+    """
+    names = [*(suite.name for suite in suites), *absent]
+    _check_once("two suites are named", names)
+    check_names(policy, names)
+    found = planned(suites, policy, has_champion=True)
+    _check_once("two gates are named", [rule.name for rule in found])
+    for rule in found:
+        _check_metric(rule, suites)
+    if not (
+        set(absent) - set(policy.optional_suites) or planned(suites, policy, has_champion=False)
+    ):
+        raise errors.PolicyInvalid(
+            "gates: nothing would be judged, and no evidence is not a pass: every suite is "
+            "optional and not there, or none of its metrics is gated"
+        )
+
+
+def _check_once(what: str, names: Sequence[str]) -> None:
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise errors.PolicyInvalid(f"gates: {what} {twice}; rename one, or leave it out")
+
+
+def _check_metric(rule: Rule, suites: Sequence[Suite]) -> None:
+    for suite in suites:
+        if suite.name not in rule.suites or rule.tag is not None:
+            continue
+        problem = metrics.misfit(rule.metric, suite.examples[0])
+        if problem is not None:
+            raise errors.PolicyInvalid(
+                f"gates: {rule.name} is to be judged by {rule.metric}, which suite {suite.name} "
+                f"has nothing for: {problem}"
+            )
 
 
 def gated_metrics(suite: Suite, policy: GatePolicy) -> tuple[str, ...]:

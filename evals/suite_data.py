@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from evals import errors, textfile
 from evals.converters import Files
 from evals.suite import Source
 from evals.suite_definition import File, Packaged, Published
+from registry import reading
 
 
 class State(StrEnum):
@@ -93,14 +95,11 @@ def read(source: Published | Packaged, data_dir: Path | None) -> Files | tuple[F
 
 def _read(path: Path, file: File, source: Published | Packaged) -> bytes | Fault:
     try:
-        if path.stat().st_size > textfile.FILE_LIMIT_BYTES:
-            reason = f"{path} is larger than {textfile.FILE_LIMIT_BYTES:,} bytes"
-            return Fault(state=State.CHANGED, reason=reason)
-        data = path.read_bytes()
-    except OSError as exc:
-        return Fault(
-            state=State.ABSENT, reason=f"cannot read {path}: {exc.strerror}; {_remedy(source)}"
-        )
+        data = reading.read_bytes(path, textfile.FILE_LIMIT_BYTES)
+    except reading.Unreadable as exc:
+        # Unlike Path.is_file also of a name that is too long.
+        state = State.CHANGED if os.path.isfile(path) else State.ABSENT
+        return Fault(state=state, reason=f"{path} {exc}; {_remedy(source)}")
     found = hashlib.sha256(data).hexdigest()
     if found == file.sha256:
         return data

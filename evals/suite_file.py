@@ -12,6 +12,13 @@ import pydantic
 from evals import errors, sampling, suite_data, suite_definition, textfile
 from evals.suite import Example, MarginHint, Sample, Suite, SuiteKind, examples_sha256
 from evals.suite_definition import Definition, faults
+from registry import reading, strict_json
+from registry.wording import check_line
+
+ID_LIMIT_CHARS = 1000
+TAG_LIMIT_CHARS = 100
+"""A tag is a part of the names of gates and metrics; MLflow's may have 250 characters."""
+REFERENCE_LIMIT = 100
 
 NonEmpty = Annotated[str, pydantic.StringConstraints(min_length=1)]
 
@@ -47,7 +54,7 @@ def load(path: Path, *, data_dir: Path | None = None) -> Suite:
         SuiteInvalid: definition or data is malformed; names the file and, for data, the line.
     """
     definition = suite_definition.read(path)
-    _check_metrics(definition)
+    _check_metrics(definition, path)
     if definition.source is None or definition.converter is None:
         return _beside(definition, path, str(definition.data), str(definition.sha256))
     files = suite_data.read(definition.source, data_dir)
@@ -56,11 +63,23 @@ def load(path: Path, *, data_dir: Path | None = None) -> Suite:
     return _converted(definition, path, definition.converter.examples(files))
 
 
-def _check_metrics(definition: Definition) -> None:
+def _check_metrics(definition: Definition, path: Path) -> None:
     from evals import metrics  # numpy, which the command line does not need otherwise
 
     for name in (*definition.metrics, *definition.margin_points):
-        metrics.get(name)
+        try:
+            metrics.get(name)
+        except errors.SuiteInvalid as exc:
+            raise errors.SuiteInvalid(f"suite definition {path}: {exc}") from exc
+
+
+def _check_fit(definition: Definition, example: Example) -> None:
+    from evals import metrics
+
+    for name in (*definition.metrics, *definition.margin_points):
+        problem = metrics.misfit(name, example)
+        if problem is not None:
+            raise errors.SuiteInvalid(f"suite {definition.name}: metric {name}: {problem}")
 
 
 def _beside(definition: Definition, path: Path, data_name: str, sha256: str) -> Suite:
@@ -92,6 +111,7 @@ def _converted(definition: Definition, path: Path, made: Iterable[Example]) -> S
 def _suite(
     definition: Definition, examples: tuple[Example, ...], sha256: str, sample: Sample | None
 ) -> Suite:
+    _check_fit(definition, examples[0])
     source = definition.source
     return Suite(
         name=definition.name,
@@ -136,21 +156,58 @@ def _problem(example: Example, definition: Definition) -> str | None:
     """What makes an example useless for its suite."""
     if definition.cluster is not None and example.cluster is None:
         return f"it belongs to no {definition.cluster}"
-    text = "".join((example.id, example.source, example.contrast, *example.references))
-    return textfile.not_text(text) or _wrong_for(definition.kind, example)
+    if len(example.references) > REFERENCE_LIMIT:
+        return f"it has {len(example.references):,} references, more than {REFERENCE_LIMIT}"
+    texts = (example.source, example.contrast, *example.references, example.cluster or "")
+    found = (textfile.not_text(text) or textfile.too_long(text) for text in texts)
+    return (
+        next((problem for problem in found if problem), None)
+        or _wrong_name(example)
+        or _wrong_for(definition, example)
+    )
 
 
-def _wrong_for(kind: SuiteKind, example: Example) -> str | None:
+def _wrong_name(example: Example) -> str | None:
+    """Why the id or a tag cannot name anything: both are shown line by line."""
+    names = [("id", example.id, ID_LIMIT_CHARS)]
+    names += [("tags", tag, TAG_LIMIT_CHARS) for tag in example.tags]
+    for key, name, most_chars in names:
+        if not name.strip():
+            return f"{key}: it is blank"
+        try:
+            check_line(f"{key}: it", name, most_chars)
+        except ValueError as exc:
+            return str(exc)
+    return None
+
+
+def _wrong_for(definition: Definition, example: Example) -> str | None:
     """The fields that an example of this kind must and must not have."""
-    if not example.source:
+    kind = definition.kind
+    if not example.source.strip():
         return "its source is empty"
     if kind is SuiteKind.MINIMAL_PAIRS:
-        return None if example.contrast else "contrast: a minimal pair needs a second sentence"
+        return _wrong_pair(example)
     if example.contrast:
         return f"contrast: only minimal pairs have one, this is a {kind} suite"
-    if kind is SuiteKind.ACCEPTABILITY:
-        return None
-    return None if example.references else "references: at least one is needed"
+    if not example.references and kind is not SuiteKind.ACCEPTABILITY:
+        return "references: at least one is needed"
+    if kind is SuiteKind.CLEAN and definition.keep is None and not _is_clean(example):
+        return "references: none is the source itself, so the sentence is not clean"
+    return None
+
+
+def _wrong_pair(example: Example) -> str | None:
+    if not example.contrast.strip():
+        return "contrast: a minimal pair needs a second sentence"
+    if example.contrast.split() == example.source.split():
+        return "contrast: both sentences of the pair are the same"
+    return None
+
+
+def _is_clean(example: Example) -> bool:
+    wanted = example.source.split()
+    return any(reference.split() == wanted for reference in example.references)
 
 
 def _left_alone(example: Example) -> bool:
@@ -162,11 +219,10 @@ def _left_alone(example: Example) -> bool:
 
 def _verified(path: Path, expected_sha256: str) -> bytes:
     try:
-        data = path.read_bytes()
-    except OSError as exc:
+        data = reading.read_bytes(path, textfile.FILE_LIMIT_BYTES)
+    except reading.Unreadable as exc:
         raise errors.SuiteUnavailable(
-            f"cannot read suite file {path}: {exc.strerror}; "
-            "fetch the data or drop the suite from the configuration"
+            f"suite file {path} {exc}; fetch the data or drop the suite from the configuration"
         ) from exc
     found = hashlib.sha256(data).hexdigest()
     if found != expected_sha256:
@@ -194,9 +250,11 @@ def _lines(path: Path, data: bytes, definition: Definition) -> Iterator[Example]
 
 def _example(line: textfile.Line, definition: Definition) -> Example:
     try:
-        example = _Line.model_validate_json(line.text).example()
+        example = _Line.model_validate(strict_json.parse(line.text)).example()
     except pydantic.ValidationError as exc:
         raise errors.SuiteInvalid(f"{line.where}: {faults(exc)}") from exc
+    except ValueError as exc:
+        raise errors.SuiteInvalid(f"{line.where}: not a JSON object: {exc}") from exc
     problem = _problem(example, definition)
     if problem:
         raise errors.SuiteInvalid(f"{line.where}: {problem}")

@@ -19,8 +19,9 @@ LINE_LIMIT_BYTES = 1_000_000
 
 _BOM = b"\xef\xbb\xbf"
 _UTF_16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-"""Control characters but tab and line ends; halves of surrogate pairs, which JSON can hold."""
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff]")
+"""Control characters but tab and line ends; halves of surrogate pairs, which JSON can hold; the
+byte order mark, which files put one behind the other leave inside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,18 @@ def _decoded(raw: bytes, where: str) -> str:
             "the file mixes encodings or is in another one, convert it to UTF-8"
         ) from exc
     problem = not_text(text)
+    if "\r" in text:
+        problem = "holds a carriage return, an old form of line end; convert the file's line ends"
     if problem:
         raise errors.SuiteInvalid(f"{where}: {problem}")
     return text
+
+
+def too_long(text: str) -> str | None:
+    """What is wrong with a text that no line could hold."""
+    if len(text) <= LINE_LIMIT_BYTES:
+        return None
+    return f"holds a text of {len(text):,} characters, more than {LINE_LIMIT_BYTES:,}"
 
 
 def not_text(text: str) -> str | None:

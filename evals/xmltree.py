@@ -44,6 +44,8 @@ def parse(data: bytes, name: str) -> Node:
     Raises:
         SuiteInvalid: not well-formed, nested too deeply, or it declares a document type.
     """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise errors.SuiteInvalid(f"{name}:1: not XML in UTF-8: it is UTF-16; convert it to UTF-8")
     builder = _Builder(name)
     try:
         builder.parser.Parse(data, True)

@@ -101,7 +101,8 @@ def waiver_of(gates: tuple[str, ...], by: str, expires: str, reason: str) -> Wai
 
 def load_config(path: Path | None, model: str | None) -> tuple[PromotionConfig, Path | None]:
     """The settings and the folder that relative suite paths are looked up in."""
-    chosen = path or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    # Also a broken link is not passed over: somebody meant other settings than the defaults.
+    chosen = path or (DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None)
     return configs.load(chosen, model=model), chosen.resolve().parent if chosen else None
 
 

@@ -21,11 +21,12 @@ from typing import Any
 import psutil
 
 from jobs.errors import StackError
-from registry import disk, processes
+from registry import disk, processes, reading, strict_json
 from registry.processes import Started
 
 POLL_S = 0.1
 CHILD_GRACE_S = 5.0
+MAX_RECORD_BYTES = 1 << 20
 TOKEN = "LIFTLOCK_DAEMON_TOKEN"
 """Variable by which a process is found whose starter was killed before it could note the pid."""
 
@@ -170,7 +171,8 @@ class Daemon:
 
     def _read(self) -> dict[str, Any] | None:
         try:
-            known: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
+            text = reading.read_text(self.record, MAX_RECORD_BYTES)
+            known: dict[str, Any] = strict_json.parse(text)
             if "pid" in known or "token" not in known:
                 int(known["pid"]), int(known["ticks"]), str(known["boot"])
         except (OSError, ValueError, TypeError, KeyError):

@@ -108,6 +108,7 @@ def _evaluate(settings: Settings, options: Options) -> None:
     named = _named(options, config, folder)
     data_dir = data_folder(settings, options.data_dir, config, folder)
     request = _request(options, config, named, data_dir)
+    _check_suites(request["suites"])
     if subject.manifest is not None:
         request = {**request, "manifest": out / MANIFEST_NAME}
     question = measuring.Question(
@@ -193,6 +194,23 @@ def _named(options: Options, config: Any, folder: Path | None) -> tuple[Path, ..
     if options.every:
         return ()
     return tuple(configs.suite_path(name, relative_to=folder) for name in config.suites)
+
+
+def _check_suites(paths: tuple[Path, ...]) -> None:
+    """Reads the definitions before anything is started for them.
+
+    Raises:
+        SuiteInvalid: one is malformed.
+        UsageError: two have one name, by which outcomes are filed.
+    """
+    from evals import suite_definition
+
+    seen: dict[str, Path] = {}
+    for path in paths:
+        name = suite_definition.read(path).name
+        if name in seen:
+            raise UsageError(f"{seen[name]} and {path} are both named {name}; rename one")
+        seen[name] = path
 
 
 def _request(

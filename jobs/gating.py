@@ -17,10 +17,13 @@ from jobs.cli_options import config_option, data_folder, json_option, load_confi
 from jobs.errors import UsageError
 from jobs.guard import guarded
 from jobs.settings import Settings
+from registry import reading
 
 if TYPE_CHECKING:
     from evals.evidence import Unavailable
     from evals.planning import Row, Runs
+
+MAX_OUTCOMES_BYTES = 1 << 30
 
 
 @click.group()
@@ -101,6 +104,10 @@ def _power(  # one keyword per option
 
 
 def _runs(suites: Sequence[Suite], first: Path, second: Path) -> Runs:
+    if first.resolve() == second.resolve():
+        raise UsageError(
+            f"--noise needs two runs, {first} is one; evaluate again into another --out"
+        )
     runs = {}
     for suite in suites:
         one, other = _outcomes(first, suite.name), _outcomes(second, suite.name)
@@ -117,11 +124,12 @@ def _runs(suites: Sequence[Suite], first: Path, second: Path) -> Runs:
 def _outcomes(folder: Path, suite: str) -> Outcomes | None:
     """As a worker leaves them, or as the record holds them."""
     for path in (folder / f"outcomes-{suite}.json", folder / f"{suite}.json"):
-        if path.is_file():
-            try:
-                return Outcomes.from_json(path.read_text(encoding="utf-8"))
-            except (ValueError, OSError) as exc:
-                raise UsageError(f"--noise: {path} cannot be read as outcomes: {exc}") from exc
+        try:
+            return Outcomes.from_json(reading.read_text(path, MAX_OUTCOMES_BYTES))
+        except reading.Absent:
+            continue
+        except ValueError as exc:
+            raise UsageError(f"--noise: {path} cannot be read as outcomes: {exc}") from exc
     return None
 
 

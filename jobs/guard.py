@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from evals.errors import EvalError, PolicyInvalid, SuiteInvalid
+from evals.errors import DataDirInvalid, EvalError, PolicyInvalid, SuiteInvalid
 from jobs.errors import JobError, UsageError
 from jobs.exits import Exit
 from pipelines.errors import (
@@ -36,6 +36,7 @@ ASKED_WRONG = (
     CheckpointInvalid,
     SuiteInvalid,
     PolicyInvalid,
+    DataDirInvalid,
     NothingToServe,
 )
 BROKE = (JobError, PipelineError, RegistryError, EvalError, ServingError, ClientError)

@@ -18,11 +18,13 @@ from evals.errors import EvalError, FetchFailed, SuiteUnavailable
 from evals.fetching import Item
 from evals.suite_data import State
 from jobs.cli_options import data_dir_option, data_folder, json_option, load_config
+from jobs.errors import UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.progress import Terminal
 from jobs.settings import Settings
 from pipelines import config
+from registry.wording import one_line, shown
 
 NOTE_EVERY_S = 1.0
 
@@ -79,7 +81,7 @@ def check(settings: Settings, names: tuple[str, ...], data_dir: Path | None, as_
             click.echo(json.dumps({"data_dir": str(folder), "suites": checked}, indent=2))
         else:
             for row in checked:
-                click.echo(f"{row['state']:<8} {row['name']:<22} {row['told']}")
+                click.echo(one_line(f"{row['state']:<8} {row['name']:<22} {row['told']}"))
         bad = {"changed", "invalid"} | ({"absent"} if names else set())
         if any(row["state"] in bad for row in checked):
             sys.exit(Exit.FAULT)
@@ -109,13 +111,15 @@ def fetch(
 
     def bring() -> None:
         folder = _folder(settings, data_dir)
+        _check_mirror(mirror)
+        definitions = [suite_definition.read(path) for path in _paths(names)]
         with fetching.alone(folder):
-            rows = _fetch_all(_paths(names), folder, mirror)
+            rows = _fetch_all(definitions, folder, mirror)
         if as_json:
             click.echo(json.dumps({"data_dir": str(folder), "suites": rows}, indent=2))
         else:
             for row in rows:
-                click.echo(f"{row['result']:<8} {row['name']:<22} {row['told']}")
+                click.echo(one_line(f"{row['result']:<8} {row['name']:<22} {row['told']}"))
         bad = {"failed"} | ({"by hand"} if names else set())
         if any(row["result"] in bad for row in rows):
             sys.exit(Exit.FAULT)
@@ -147,6 +151,13 @@ def _table(entries: Iterable[Entry]) -> list[str]:
     return lines
 
 
+def _state(path: Path, data_dir: Path) -> State:
+    try:
+        return catalog.entry(path, data_dir).state
+    except SuiteUnavailable:  # a part of the definition itself
+        return State.ABSENT
+
+
 def _check(path: Path, data_dir: Path) -> dict[str, str]:
     """State of one suite, with what is wrong or what identifies it."""
     name = str(path)
@@ -154,20 +165,32 @@ def _check(path: Path, data_dir: Path) -> dict[str, str]:
         name = suite_definition.read(path).name
         loaded = suite_file.load(path, data_dir=data_dir)
     except SuiteUnavailable as exc:
-        return {"name": name, "state": str(catalog.entry(path, data_dir).state), "told": str(exc)}
+        return {"name": name, "state": str(_state(path, data_dir)), "told": str(exc)}
     except EvalError as exc:
         return {"name": name, "state": "invalid", "told": str(exc)}
     told = ", ".join(catalog.facts(loaded))
     return {"name": name, "state": "present", "told": told, "digest": loaded.digest}
 
 
-def _fetch_all(paths: Sequence[Path], data_dir: Path, mirror: str) -> list[dict[str, str]]:
+def _check_mirror(mirror: str) -> None:
+    try:
+        url = httpx.URL(mirror)
+    except (httpx.InvalidURL, TypeError) as exc:
+        raise UsageError(f"--mirror {shown(mirror)} is no address: {exc}") from exc
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(f"--mirror {shown(mirror)} must begin with http:// or https:// and a host")
+    if url.userinfo:
+        raise UsageError("--mirror must not hold a user name or a password: it is shown and kept")
+
+
+def _fetch_all(
+    definitions: Sequence[suite_definition.Definition], data_dir: Path, mirror: str
+) -> list[dict[str, str]]:
     rows = []
     terminal = Terminal()
     try:
         with fetching.client() as client:
-            for path in paths:
-                definition = suite_definition.read(path)
+            for definition in definitions:
                 try:
                     result, told = _fetch_one(definition, data_dir, mirror, client, terminal)
                 except FetchFailed as exc:

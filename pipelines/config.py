@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import os
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +36,8 @@ MAX_KEY_CHARS = 60
 MAX_DURATION_S = 7 * 24 * 3600
 MAX_NUMBER = 10**15
 MAX_FRONT_ENDS = 64
+FAULTS_SHOWN = 10
+_EXPONENT = re.compile(r"[-+]?[0-9.]+[eE][-+]?[0-9]+")
 SETTINGS_FILE = "promotion.yaml"
 """The settings as they lie on a run; also what a file of them is called."""
 SHIPPED_SUITES = Path(__file__).resolve().parent.parent / "evals" / "suites"
@@ -101,6 +105,9 @@ class PromotionConfig:
             )
         if not self.suites:
             raise ValueError("suites must name at least one suite; a gate needs something to judge")
+        twice = next((name for name in self.suites if self.suites.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"suites must name each suite once, names {twice} twice")
 
     @property
     def digest(self) -> str:
@@ -178,7 +185,7 @@ def parse(raw: Any, *, source: str) -> PromotionConfig:
     """Checks plain data against the schema.
 
     Raises:
-        ConfigInvalid: with every fault found, one per line.
+        ConfigInvalid: with the first faults found, and how many more there are.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -186,7 +193,7 @@ def parse(raw: Any, *, source: str) -> PromotionConfig:
         raise ConfigInvalid(f"{source} must hold settings (key: value), holds {type(raw).__name__}")
     faults = [*_unknown_keys(PromotionConfig, raw, ""), *_endless(raw, "")]
     if faults:
-        raise ConfigInvalid(f"{source}: " + "; ".join(faults))
+        raise ConfigInvalid(f"{source}: {_some(faults)}")
     try:
         # As JSON, because strict there means what one expects of YAML too: a list may become a
         # tuple and a text an enum, but `yes` is no number and `8` no text.
@@ -194,14 +201,21 @@ def parse(raw: Any, *, source: str) -> PromotionConfig:
         return TypeAdapter(PromotionConfig).validate_json(plain, strict=True)
     except ValidationError as exc:
         faults = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {_told(e)}" for e in exc.errors()]
-        raise ConfigInvalid(f"{source}: " + "; ".join(faults)) from exc
+        raise ConfigInvalid(f"{source}: {_some(faults)}") from exc
     except (ValueError, TypeError) as exc:  # from json: NaN, or a date
         raise ConfigInvalid(f"{source} holds what settings cannot: {exc}") from exc
+
+
+def _some(faults: list[str]) -> str:
+    more = len(faults) - FAULTS_SHOWN
+    return "; ".join([*faults[:FAULTS_SHOWN], *([f"and {more} more faults"] if more > 0 else [])])
 
 
 def _told(fault: Any) -> str:
     """pydantic's message, with what was found where the message does not say it."""
     found = fault["input"]
+    if isinstance(found, str) and _EXPONENT.fullmatch(found) and fault["type"] == "float_type":
+        return f"{fault['msg']}, is {found!r}: YAML wants a point and a sign, as in 1.0e-3"
     return str(fault["msg"]) if isinstance(found, dict) else f"{fault['msg']}, is {shown(found)}"
 
 
@@ -259,14 +273,14 @@ def suite_path(name: str, *, relative_to: Path | None) -> Path:
     """
     if name.endswith((".yaml", ".yml")):
         path = (relative_to or Path.cwd()) / name
-        if path.is_file():
+        if os.path.isfile(path):  # unlike Path.is_file also of a name too long
             return path.resolve()
-        raise ConfigInvalid(f"suite file {path} does not exist")
+        raise ConfigInvalid(f"suite file {shown(str(path))} does not exist, or is not a file")
     shipped = {_suite_name(p): p for p in sorted(SHIPPED_SUITES.rglob("*.yaml"))}
     if name not in shipped:
         raise ConfigInvalid(
-            f"suite {name!r} is not shipped; known: {', '.join(sorted(shipped))}. A path must end "
-            "in .yaml"
+            f"suite {shown(name)} is not shipped; known: {', '.join(sorted(shipped))}. A path must "
+            "end in .yaml"
         )
     return shipped[name]
 

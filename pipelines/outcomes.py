@@ -73,7 +73,7 @@ def suites_of(config: PromotionConfig, folder: Path | None, data_dir: Path | Non
             paths.append(path)
         except SuiteUnavailable as exc:
             unavailable[suite_definition.read(path).name] = str(exc)
-    rules.check_names(config.gates, [*(s.name for s in loaded), *unavailable])
+    rules.check(config.gates, loaded, unavailable.keys())
     return Suites(
         loaded=tuple(loaded), paths=tuple(paths), unavailable=unavailable, data_dir=data_dir
     )

@@ -20,6 +20,10 @@ class Unreadable(ValueError):
     """A file cannot be used; the message continues a sentence that begins with its name."""
 
 
+class Absent(Unreadable):
+    """There is no such file."""
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Opens a regular file, unbuffered.
 
@@ -30,7 +34,7 @@ def open_regular(path: Path) -> BinaryIO:
         # Without O_NONBLOCK the opening of a pipe would wait for somebody to write into it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as exc:
-        raise Unreadable("does not exist") from exc
+        raise Absent("does not exist") from exc
     except (OSError, ValueError) as exc:
         raise Unreadable(f"cannot be opened: {_reason(exc)}") from exc
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -7,14 +7,17 @@ An alias is a reference when it is read and a copy when it is written down again
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable
 from typing import Any
 
 import yaml
 
-from registry.wording import shown
+from registry.wording import SHOWN_CHARS, shown
 
 PLAIN_TAGS = (None, "!")
+MAX_INT = 2**63 - 1
+_INT = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)")
 
 
 def parse(text: str) -> Any:
@@ -62,7 +65,17 @@ class _Strict(yaml.SafeLoader):
             raise _refused(f"{shown(value)} holds half a character", node)
         return value
 
+    def construct_yaml_int(self, node: Any) -> int:
+        if not _INT.fullmatch(node.value):  # 1:30 is 90 in YAML 1.1 and 0777 is 511
+            raise _refused(f"{shown(node.value)} is read in different ways; write it plainly", node)
+        value = super().construct_yaml_int(node) if len(node.value) <= SHOWN_CHARS else MAX_INT + 1
+        if abs(value) > MAX_INT:
+            raise _refused(f"{shown(node.value)} is too large for a number", node)
+        return value
+
     def construct_yaml_float(self, node: Any) -> float:
+        if ":" in node.value:
+            raise _refused(f"{shown(node.value)} is read in different ways; write it plainly", node)
         value = super().construct_yaml_float(node)
         if not math.isfinite(value):
             raise _refused(f"{shown(node.value)} is not a finite number", node)
@@ -70,6 +83,7 @@ class _Strict(yaml.SafeLoader):
 
 
 _Strict.add_constructor("tag:yaml.org,2002:float", _Strict.construct_yaml_float)
+_Strict.add_constructor("tag:yaml.org,2002:int", _Strict.construct_yaml_int)
 
 
 def _refused(why: str, at: Any) -> yaml.MarkedYAMLError:

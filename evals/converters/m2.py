@@ -7,6 +7,7 @@ is applied and what lies inside or across it is not.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -94,17 +95,18 @@ def _applied(edits: Sequence[Edit]) -> list[Edit]:
         ),
     )
     kept: list[tuple[int, Edit]] = []
+    starts: list[int] = []  # of the kept ones with tokens; they are apart, so their order is one
+    ends: list[int] = []
     for number, edit in by_claim:
-        if not any(_overlap(edit, other) for _, other in kept):
-            kept.append((number, edit))
+        place = bisect.bisect_left(starts, edit.end)  # those before it begin before this one ends
+        if place and ends[place - 1] > edit.start:
+            continue
+        kept.append((number, edit))
+        if edit.start < edit.end:  # insertions at one place are beside each other
+            starts.insert(place, edit.start)
+            ends.insert(place, edit.end)
     in_order = sorted(kept, key=lambda item: (item[1].start, item[1].end, item[0]))
     return [edit for _, edit in in_order]
-
-
-def _overlap(edit: Edit, wider: Edit) -> bool:
-    if edit.start == edit.end:  # an insertion: at an end of the other it is beside it
-        return wider.start < edit.start < wider.end
-    return max(edit.start, wider.start) < min(edit.end, wider.end)
 
 
 def _tags(edits: Sequence[Sequence[Edit]], tagging: Tagging) -> tuple[str, ...]:

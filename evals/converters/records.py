@@ -7,7 +7,6 @@ options and the same errors.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +17,8 @@ import pydantic
 from evals import archive, errors, textfile
 from evals.converters import base
 from evals.suite import Example
+from registry import strict_json
+from registry.wording import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +184,8 @@ def objects(data: bytes, name: str) -> Iterator[Row]:
         if not line.text.strip():
             continue
         try:
-            values = json.loads(line.text)
-        except (ValueError, RecursionError) as exc:
+            values = strict_json.parse(line.text)
+        except ValueError as exc:
             raise errors.SuiteInvalid(f"{line.where}: not a JSON object: {exc}") from exc
         if not isinstance(values, dict):
             raise errors.SuiteInvalid(
@@ -213,9 +214,8 @@ def _texts(row: Row, column: str) -> list[str]:
 
 def _value(row: Row, column: str) -> object:
     if column not in row.values:
-        raise errors.SuiteInvalid(
-            f"{row.where}: no column {column!r}; found {', '.join(list(row.values)[:8])}"
-        )
+        found = ", ".join(map(shown, list(row.values)[:8]))
+        raise errors.SuiteInvalid(f"{row.where}: no column {column!r}; found {found}")
     return row.values[column]
 
 

@@ -131,7 +131,12 @@ def _categories(files: base.Files, path: str) -> dict[str, str]:
             f"found {header[:6]}"
         )
     code, category = header.index(_CODE_COLUMN), header.index(_CATEGORY_COLUMN)
+    found: dict[str, str] = {}
     for where, row in rows[1:]:
         if len(row) <= max(code, category):
             raise errors.SuiteInvalid(f"{where}: expected {len(header)} columns, found {len(row)}")
-    return {row[code]: row[category] for _, row in rows[1:]}
+        if found.setdefault(row[code], row[category]) != row[category]:
+            raise errors.SuiteInvalid(
+                f"{where}: error code {row[code]!r} is in category {found[row[code]]!r} already"
+            )
+    return found

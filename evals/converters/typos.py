@@ -90,7 +90,9 @@ def mistake(typo: str, word: str) -> str:
             return "swapped_letters"
         return "several_slips"
     longer, shorter = (typo, word) if len(typo) > len(word) else (word, typo)
-    if not any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer))):
+    letters = enumerate(zip(longer, shorter, strict=False))
+    slip = next((i for i, (a, b) in letters if a != b), len(shorter))
+    if longer[:slip] + longer[slip + 1 :] != shorter:
         return "several_slips"
     return "extra_letter" if longer is typo else "missing_letter"
 
@@ -105,9 +107,9 @@ def _typos_by_word(data: bytes, name: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for line in textfile.lines(data, name):
         typo, arrow, word = line.text.strip().partition(_ARROW)
-        if not arrow or not typo or not word:
+        if not arrow or not typo or not word or typo == word:
             raise errors.SuiteInvalid(
-                f"{line.where}: expected `typo{_ARROW}word`, found {line.text[:40]!r}"
+                f"{line.where}: expected `typo{_ARROW}word`, two words, found {line.text[:40]!r}"
             )
         if "," not in word and _PLAIN.fullmatch(typo):
             found.setdefault(word, []).append(typo)

@@ -2,7 +2,7 @@
 
 from evals.metrics.exact import VERSION, exact_match, left_alone, score
 from evals.metrics.metric import Metric, total
-from evals.metrics.registry import get, names
+from evals.metrics.registry import get, misfit, names
 from evals.metrics.text import normalize
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "exact_match",
     "get",
     "left_alone",
+    "misfit",
     "names",
     "normalize",
     "score",

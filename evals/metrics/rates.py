@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evals import errors
 from evals.metrics import exact, metric, pairs, scripts, text
 from evals.suite import Example
 
@@ -35,6 +36,11 @@ class Rate:
 
 def right(example: Example, output: str) -> bool:
     """Whether the output is one of the references."""
+    if not example.references:
+        raise errors.SuiteInvalid(
+            f"example {example.id!r} has no reference, which exact compares with; "
+            "use another metric for this suite"
+        )
     return exact.exact_match(output, example.references)
 
 

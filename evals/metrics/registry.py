@@ -16,6 +16,7 @@ from evals.metrics.rates import (
     RUNAWAY,
     SCRIPT_KEPT,
 )
+from evals.suite import Example
 
 _METRICS: tuple[Metric, ...] = (
     EXACT,
@@ -35,6 +36,24 @@ _BY_NAME = {metric.name: metric for metric in _METRICS}
 def names() -> tuple[str, ...]:
     """Every name that `get` knows."""
     return tuple(_BY_NAME)
+
+
+def misfit(name: str, example: Example) -> str | None:
+    """Why a metric cannot be computed of a suite with such examples.
+
+    What is not installed is not missed here, but where it is needed.
+
+    Raises:
+        SuiteInvalid: there is no such metric.
+    """
+    found = get(name)
+    try:
+        found.statistics(example, "")
+    except errors.SuiteInvalid as exc:
+        return str(exc)
+    except errors.EvaluationFailed:
+        return None
+    return None
 
 
 def get(name: str) -> Metric:

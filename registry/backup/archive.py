@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from registry import reading
 from registry.backup.facts import (
     LedgerFacts,
     LedgerHead,
@@ -62,10 +63,13 @@ class Archive:
         """Opens and checks a file.
 
         Raises:
-            BackupInvalid: it is no backup, of another format, cut off, altered or oversized.
-            OSError: it cannot be read.
+            BackupInvalid: it is not there, no backup, of another format, cut off, altered or
+                oversized.
         """
-        handle = path.open("rb")
+        try:
+            handle = reading.open_regular(path)
+        except reading.Unreadable as exc:
+            raise BackupInvalid(f"{path} {exc}; name the file that a backup wrote") from exc
         try:
             with _whole(path):
                 file = zipfile.ZipFile(handle)

@@ -35,6 +35,17 @@ def test_garbage_is_not_a_zip_file(data: bytes) -> None:
         names(data)
 
 
+def test_a_member_packed_wrongly_by_lzma_is_an_error() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as file:
+        file.writestr("a", b"x" * 10_000)
+    data = bytearray(out.getvalue())
+    at = data.index(b"\x5d\x00", 30)  # where the options of LZMA begin
+    data[at : at + 5] = b"\xff" * 5
+    with pytest.raises(SuiteInvalid, match="z: member 'a' cannot be unpacked"):
+        names(bytes(data))
+
+
 def test_nothing_that_matches_is_an_error() -> None:
     with pytest.raises(SuiteInvalid, match="z holds no file like d/"):
         names(packed(("a", b"x")), "d/*")

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from evals import datadir
+from evals.errors import DataDirInvalid
 
 
 def test_option_beats_environment_beats_settings_beats_default(tmp_path: Path) -> None:
@@ -23,3 +26,13 @@ def test_home_of_the_user_is_known() -> None:
     found = datadir.resolve({}, option=Path("~/corpora"), home=Path("/h"))
     assert found == Path.home() / "corpora"
     assert datadir.resolve({}, configured="/abs", home=Path("/h")) == Path("/abs")
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-that-name/x", "a\0b", "a\x1b[2J", "/tmp/\udcff"])
+def test_what_cannot_be_a_folder_is_refused_whoever_says_it(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataDirInvalid, match=r"data directory .* cannot be used: .*--data-dir"):
+        datadir.resolve({}, option=Path(name), home=tmp_path)
+    with pytest.raises(DataDirInvalid, match="name another by LIFTLOCK_DATA_DIR"):
+        datadir.resolve({datadir.VARIABLE: name}, home=tmp_path)
+    with pytest.raises(DataDirInvalid, match="name another by data_dir"):
+        datadir.resolve({}, configured=name, home=tmp_path)

@@ -170,6 +170,7 @@ def test_endless_answers_are_cut_off(
     monkeypatch.setattr("evals.textfile.FILE_LIMIT_BYTES", 1000)
     with pytest.raises(FetchFailed, match="is larger than 1,000 bytes"):
         get(server, client, tmp_path / "part")
+    assert (tmp_path / "part").stat().st_size == 0
 
 
 def test_nobody_listening_is_an_error_that_names_the_address(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals import errors, m2
+from evals import errors, m2, textfile
 
 BLOCK = """S He go home .
 A 1 2|||R:VERB:SVA|||goes|||REQUIRED|||-NONE-|||0
@@ -79,7 +79,12 @@ def test_line_separator_inside_a_sentence_does_not_end_it() -> None:
         ("S a\nA 1 0|||R|||x|||REQUIRED|||-NONE-|||0", 2, "0 <= start <= end <= 1"),
         ("S a\nA one 1|||R|||x|||REQUIRED|||-NONE-|||0", 2, "two token numbers"),
         ("S a\nA 0 1|||R|||x|||REQUIRED|||-NONE-|||me", 2, "annotator must be a number"),
-        ("S " + "x" * m2.LINE_LIMIT_BYTES, 1, "is this an M2 file?"),
+        ("S a\nA 0 1|||R|||x|||REQUIRED|||-NONE-|||" + "9" * 5_000, 2, "at most 9 digits"),
+        ("S a\nA 0 1|||R|||x|||REQUIRED|||-NONE-|||\u0663", 2, "annotator must be a number"),
+        ("S a\nA 0 0_1|||R|||x|||REQUIRED|||-NONE-|||0", 2, "two token numbers"),
+        ("S a\x00b", 1, "holds U+0000 at position 4"),
+        ("S a\rA 0 1|||R|||x|||REQUIRED|||-NONE-|||0", 1, "holds a carriage return"),
+        ("S " + "x" * textfile.LINE_LIMIT_BYTES, 1, "one sentence or one record"),
     ],
 )
 def test_broken_files_are_refused_naming_the_line(text: str, line: int, reason: str) -> None:
@@ -88,13 +93,19 @@ def test_broken_files_are_refused_naming_the_line(text: str, line: int, reason: 
     assert reason in str(caught.value)
 
 
+def test_a_sentence_of_endless_annotators_is_refused() -> None:
+    lines = [f"A 0 1|||R|||x|||REQUIRED|||-NONE-|||{n}" for n in range(m2.ANNOTATOR_LIMIT + 1)]
+    with pytest.raises(errors.SuiteInvalid, match=r"gold\.m2:102: .*more than 100 annotators"):
+        parse("\n".join(["S a", *lines]))
+
+
 def test_other_encoding_is_refused_naming_the_line() -> None:
-    with pytest.raises(errors.SuiteInvalid, match=r"gold\.m2:2: byte 2 of the line is not UTF-8"):
+    with pytest.raises(errors.SuiteInvalid, match=r"gold\.m2:2: byte 3 of the line is not UTF-8"):
         m2.parse(b"S a\nS \xe4h\n", "gold.m2")
 
 
 def test_absent_file_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(errors.SuiteUnavailable, match=r"cannot read M2 file .*gone\.m2"):
+    with pytest.raises(errors.SuiteUnavailable, match=r"M2 file .*gone\.m2 does not exist"):
         m2.read(tmp_path / "gone.m2")
 
 

@@ -26,7 +26,9 @@ def test_missing_score_is_not_zero() -> None:
     assert build.outcomes(SUITE, [1.0, 1.0, 1.0, 0.0]).rate == 0.75
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "null", "nonsense", '{"format": "other"}'])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "null", "nonsense", '{"format": "other"}', "[" * 100_000]
+)
 def test_other_documents_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Outcomes.from_json(text)
@@ -61,3 +63,21 @@ def test_statistics_of_another_shape_are_refused() -> None:
     raw["outcomes"][0]["statistics"] = [1, 2]
     with pytest.raises(ValueError, match="not a liftlock outcomes document"):
         Outcomes.from_json(json.dumps(raw))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"score": "1.0"},
+        {"score": float("nan")},
+        {"output": 7},
+        {"finish_reason": None},
+        {"statistics": {"exact": ["x"]}},
+        {"statistics": {"exact": [float("inf")]}},
+    ],
+)
+def test_values_of_another_kind_are_refused(change: dict[str, object]) -> None:
+    content = json.loads(build.outcomes(SUITE, [1.0] * 4).to_json())
+    content["outcomes"][2].update(change)
+    with pytest.raises(ValueError, match="'e2' holds what is no"):
+        Outcomes.from_json(json.dumps(content))

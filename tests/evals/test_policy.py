@@ -1,6 +1,7 @@
 """Policies: bounds, overrides, digest."""
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -65,8 +66,8 @@ def test_digest_changes_with_every_field() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"margin_points": 0.0}, "margin_points must be above 0"),
-        ({"margin_points": -2.0}, "margin_points must be above 0"),
+        ({"margin_points": 0.0}, "margin_points must be at least 0.001"),
+        ({"margin_points": -2.0}, "margin_points must be at least 0.001"),
         ({"tag_margin_points": 101.0}, "tag_margin_points must be"),
         ({"alpha": 0.0005}, "alpha must be above 0.001"),
         ({"overrides": (SuiteOverride(suite="a"), SuiteOverride(suite="a"))}, "each suite once"),
@@ -74,6 +75,10 @@ def test_digest_changes_with_every_field() -> None:
         ({"power": 0.2}, "power must be at least 0.5 and below 1"),
         ({"max_false_positive_rate": 2.0}, r"max_false_positive_rate must be 0\.\.1"),
         ({"max_flip_rate": -0.1}, r"max_flip_rate must be 0\.\.1"),
+        ({"margin_points": 1e-300}, "margin_points must be at least 0.001"),
+        ({"margin_points": math.nan}, "margin_points must be at least 0.001"),
+        ({"max_flip_rate": 0.0}, "something never happens"),
+        ({"max_false_positive_rate": 1e-300}, "max_false_positive_rate must be at least 1e-06"),
         (
             {
                 "families": (
@@ -117,6 +122,12 @@ def test_a_floor_is_a_share() -> None:
 def test_an_override_out_of_bounds_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SuiteOverride(suite="a", **arguments)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "\u202eabc", "a" * 101])
+def test_a_family_has_a_name_that_can_be_shown(name: str) -> None:
+    with pytest.raises(ValueError, match="gate family name"):
+        Family(name=name, suites=("a", "b"))
 
 
 @pytest.mark.parametrize("suites", [(), ("a",), ("a", "a")])

@@ -63,7 +63,7 @@ def test_changed_bytes_name_expected_and_found_checksum(tmp_path: Path) -> None:
 def test_absent_data_is_unavailable_not_empty(tmp_path: Path) -> None:
     path = write(tmp_path, [json.dumps(LINE)])
     (tmp_path / "data.jsonl").unlink()
-    with pytest.raises(SuiteUnavailable, match=r"data\.jsonl: No such file"):
+    with pytest.raises(SuiteUnavailable, match=r"data\.jsonl does not exist"):
         suite.load(path)
 
 
@@ -99,12 +99,21 @@ def test_definition_that_is_not_yaml_is_invalid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", ":2: document: Invalid JSON"),
+        ("{", ":2: not a JSON object"),
         (json.dumps({**LINE, "id": "2", "note": "x"}), ":2: note: Extra inputs"),
         (json.dumps({**LINE, "id": "2", "references": []}), ":2: references: "),
         (json.dumps({**LINE, "id": "2", "source": ""}), ":2: source: "),
         (json.dumps({**LINE, "id": 2}), ":2: id: Input should be a valid string"),
         (json.dumps(LINE), ":2: id '1' was used on line 1"),
+        ('{"id": "2", "id": "3", "source": "a", "references": ["b"]}', ":2: .*key 'id' is given"),
+        (json.dumps({**LINE, "id": " "}), ":2: id: it is blank"),
+        (json.dumps({**LINE, "id": "2\n3"}), ":2: id: it must be one line"),
+        (json.dumps({**LINE, "id": "2", "source": " "}), ":2: its source is empty"),
+        (json.dumps({**LINE, "id": "2", "tags": ["a\u202eb"]}), ":2: tags: it must be one line"),
+        (json.dumps({**LINE, "id": "2", "tags": ["\x1b[2J"]}), ":2: tags: it must be one line"),
+        (json.dumps({**LINE, "id": "2", "tags": ["x" * 101]}), ":2: tags: it has 101 characters"),
+        (json.dumps({**LINE, "id": "2", "references": ["x"] * 101}), ":2: it has 101 references"),
+        (json.dumps({**LINE, "id": "2", "source": "\ufeffa"}), r":2: holds U\+FEFF"),
     ],
 )
 def test_malformed_line_is_named_by_number(tmp_path: Path, line: str, message: str) -> None:

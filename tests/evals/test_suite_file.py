@@ -78,9 +78,16 @@ def test_digest_follows_examples_sample_metrics_and_clusters(tmp_path: Path) -> 
 
 def test_absent_data_names_file_and_command(tmp_path: Path) -> None:
     path = definition(tmp_path, FILES)
-    with pytest.raises(SuiteUnavailable, match=r"tiny is unavailable \(absent\): cannot read .*"
-                       r"corpus/a\.src: No such file.*liftlock suites fetch"):  # fmt: skip
+    with pytest.raises(SuiteUnavailable, match=r"tiny is unavailable \(absent\): .*"
+                       r"corpus/a\.src does not exist.*liftlock suites fetch"):  # fmt: skip
         suite.load(path, data_dir=tmp_path)
+
+
+def test_a_file_name_no_disk_can_hold_is_absent_data(tmp_path: Path) -> None:
+    files = {"a" * 300: b"x\n", **FILES}
+    lay(tmp_path, FILES)
+    with pytest.raises(SuiteUnavailable, match=r"absent.*File name too long"):
+        suite.load(definition(tmp_path, files), data_dir=tmp_path)
 
 
 def test_without_a_data_directory_the_reason_is_told(tmp_path: Path) -> None:
@@ -107,7 +114,7 @@ def test_file_too_large_to_read_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evals.textfile.FILE_LIMIT_BYTES", 5)
-    with pytest.raises(SuiteUnavailable, match=r"a\.src is larger than 5 bytes"):
+    with pytest.raises(SuiteUnavailable, match=r"a\.src holds more than 5 bytes"):
         load(tmp_path)
 
 
@@ -133,6 +140,19 @@ def test_pairs_are_no_corrections(tmp_path: Path) -> None:
         pairs(tmp_path, kind="correction")
 
 
+@pytest.mark.parametrize("bad", [b"a", b" a "])
+def test_a_pair_of_one_sentence_tells_nothing(tmp_path: Path, bad: bytes) -> None:
+    files = {"p.txt": b"True\ta\nFalse\t" + bad + b"\n"}
+    converter = {"name": "labeled", "files": "*.txt"}
+    with pytest.raises(SuiteInvalid, match="both sentences of the pair are the same"):
+        load(tmp_path, files, kind="minimal-pairs", converter=converter, examples=1)
+
+
+def test_a_clean_sentence_is_its_own_reference(tmp_path: Path) -> None:
+    with pytest.raises(SuiteInvalid, match="'a:1': references: none is the source itself"):
+        load(tmp_path, kind="clean")
+
+
 def test_ids_must_be_unique(tmp_path: Path) -> None:
     fields = FIELDS | {"id": ["b"]}
     with pytest.raises(SuiteInvalid, match="two examples have the id 'b'"):
@@ -142,7 +162,7 @@ def test_ids_must_be_unique(tmp_path: Path) -> None:
 def test_what_json_can_hide_is_not_text(tmp_path: Path) -> None:
     for hidden in (b"\\ud800", b"\\u0000"):
         files = {"p.jsonl": b'{"g": "a%s", "b": "b"}\n' % hidden}
-        with pytest.raises(SuiteInvalid, match=r"holds U\+(D800|0000) at position"):
+        with pytest.raises(SuiteInvalid, match=r"half a character|holds U\+0000 at position"):
             load(
                 tmp_path,
                 files,

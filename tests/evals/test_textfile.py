@@ -27,6 +27,8 @@ def test_a_byte_order_mark_is_no_text() -> None:
         (b"ok\nf\xfcr\n", r"f:2: byte 2 of the line is not UTF-8 .*mixes encodings"),
         ("a\n".encode("utf-16"), r"f:1: the file is UTF-16"),
         (b"a\nb\x00\n", r"f:2: holds U\+0000 at position 2"),
+        (b"a\rb\r", r"f:1: holds a carriage return"),
+        (b"a\n\xef\xbb\xbfb\n", r"f:2: holds U\+FEFF at position 1"),
         (b"ok\n" + b"x" * 10_000_000, r"f:2: the line has 10,000,000 bytes"),
     ],
 )

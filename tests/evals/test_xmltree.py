@@ -62,3 +62,8 @@ def test_any_bytes_are_a_tree_or_an_error(junk: bytes, at: int) -> None:
     except SuiteInvalid as exc:
         problem = str(exc)
     assert problem.startswith("f")
+
+
+def test_utf_16_is_refused() -> None:
+    with pytest.raises(SuiteInvalid, match="f:1: not XML in UTF-8: it is UTF-16"):
+        xmltree.parse("<a>b</a>".encode("utf-16"), "f")

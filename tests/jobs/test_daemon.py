@@ -77,7 +77,13 @@ def test_reused_pid_of_a_stranger_is_neither_believed_nor_stopped(daemon: Daemon
     assert psutil.Process().is_running()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', "null"])
+def test_a_record_that_is_no_file_is_not_waited_for(daemon: Daemon) -> None:
+    daemon.record.parent.mkdir(parents=True)
+    os.mkfifo(daemon.record)
+    assert daemon.process() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', "null", "[" * 100_000])
 def test_broken_record_counts_as_not_running(daemon: Daemon, text: str) -> None:
     daemon.record.parent.mkdir(parents=True)
     daemon.record.write_text(text)

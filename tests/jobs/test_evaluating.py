@@ -18,6 +18,7 @@ from jobs import placing
 from jobs.cli import main
 from jobs.exits import Exit
 from pipelines import worker
+from pipelines.config import suite_path
 from registry.model import Tag
 from tests.fakes import checkpoints
 from tests.fakes.record import MemoryEvidence, memory_record
@@ -182,3 +183,18 @@ def test_with_a_model_the_record_gets_a_run(run: Run, monkeypatch: pytest.Monkey
     assert (made.model, made.tags[Tag.STAGE]) == ("grammar", "evaluate")
     assert made.metrics["small/exact"] == 0.9
     assert "review it in MLflow: " in result.stdout
+
+
+def test_suites_that_cannot_be_run_together_are_refused_before_anything_is_started(
+    run: Run, asked: Any, tmp_path: Path
+) -> None:
+    bad, twin = tmp_path / "bad.yaml", tmp_path / "twin.yaml"
+    bad.write_text("name: x\n")
+    twin.write_text(suite_path("synthetic-clean", relative_to=None).read_text())
+    for path, told in ((bad, "language: Field required"), (twin, "are both named synthetic-clean")):
+        result = run(
+            "--baseline", "source-copy", "--suite", "synthetic-clean", "--suite", str(path)
+        )
+        assert result.exit_code == Exit.USAGE, result.output
+        assert told in result.stderr
+    assert not asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -130,3 +131,34 @@ def test_a_policy_that_does_not_fit_is_exit_2(run: Run, text: str, told: str) ->
     result = run()
     assert result.exit_code == Exit.USAGE
     assert told in result.output
+
+
+def test_one_run_twice_or_of_another_suite_is_no_noise(run: Run) -> None:
+    settings("suites: [synthetic-clean]\n")
+    made = outcomes("a", 0)
+    result = run("--noise", "a", "../" + Path.cwd().name + "/a")
+    assert result.exit_code == Exit.USAGE
+    assert "two runs" in result.output
+    for folder in ("a", "b"):
+        Path(folder).mkdir(exist_ok=True)
+        for other in Path(folder).iterdir():
+            other.unlink()
+        of_another = dataclasses.replace(made, suite_digest="sha256:x", outcomes=made.outcomes[:1])
+        Path(folder, "synthetic-clean.json").write_text(of_another.to_json())
+    result = run("--noise", "a", "b")
+    assert result.exit_code == Exit.FAULT
+    assert "were made on suite" in result.output
+
+
+@pytest.mark.parametrize("kind", ["folder", "broken link", "pipe"])
+def test_a_settings_file_that_cannot_be_read_is_not_passed_over(run: Run, kind: str) -> None:
+    path = Path("promotion.yaml")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("nowhere")
+    result = run("--psi", "0.02")
+    assert result.exit_code == Exit.USAGE
+    assert "settings file promotion.yaml" in result.output

@@ -137,3 +137,45 @@ def test_unknown_suites_are_wrong_use(run: Run) -> None:
     result = run("check", "no-such-suite")
     assert result.exit_code == Exit.USAGE
     assert "known: blimp, blimp-clean" in result.output
+
+
+@pytest.mark.parametrize(
+    "mirror", ["nonsense", "file:///etc", "http://", "http://[::x", "http://user:pw@host/"]
+)
+def test_a_mirror_that_is_none_is_wrong_use(run: Run, tmp_path: Path, mirror: str) -> None:
+    result = run("fetch", "jfleg-test", "--data-dir", tmp_path / "data", "--mirror", mirror)
+    assert result.exit_code == Exit.USAGE
+    assert "--mirror" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_nothing_is_fetched_where_one_definition_is_malformed(
+    run: Run, tmp_path: Path, server: FileServer
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: x\n")
+    fine = definition(tmp_path, FILES)
+    data = tmp_path / "data"
+    result = run("fetch", fine, bad, "--data-dir", data, "--mirror", server.url)
+    assert result.exit_code == Exit.USAGE
+    assert not data.exists()
+
+
+def test_check_goes_on_after_a_definition_that_lacks_its_checksums(
+    run: Run, tmp_path: Path
+) -> None:
+    lacking = definition(tmp_path, FILES, source=source({}, files="c.sha256"))
+    result = run("check", lacking, "synthetic-clean", "--json")
+    assert result.exit_code == Exit.FAULT
+    found = rows(result)
+    assert found[str(lacking)]["state"] == "absent"
+    assert found["synthetic-clean"]["state"] == "present"
+
+
+def test_what_a_definition_holds_cannot_forge_lines(run: Run, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text('"a\\x1b[2J\\nb": 1\n')
+    result = run("check", bad)
+    assert result.exit_code == Exit.FAULT
+    assert "\x1b" not in result.stdout
+    assert len(result.stdout.splitlines()) == 1

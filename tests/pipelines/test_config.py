@@ -67,7 +67,7 @@ def test_where_data_lies_is_kept_and_is_not_in_the_digest() -> None:
         ({"resources": {"engine": {"dtyp": "x"}}}, r"resources\.engine\.dtyp, did you mean dtype"),
         ({"gates": {"overrides": [{"suit": "x"}]}}, r"overrides\[0\]\.suit"),
         ({"gates": {"margin_points": "much"}}, r"gates\.margin_points"),
-        ({"gates": {"margin_points": -1}}, "margin_points must be above 0"),
+        ({"gates": {"margin_points": -1}}, "margin_points must be at least 0.001"),
         ({"slo": {"availability": 1}}, "availability must be between 0 and 1"),
         ({"rollout": {"steps": [10, 50]}}, "exactly 100"),
         ({"recipe": {"aim": "speed"}}, r"recipe\.aim"),
@@ -112,7 +112,7 @@ BOMB = "a: &a [x, x]\n" + "".join(f"{n}: &n{n} [*a, *a, *a]\n" for n in range(30
         (b"model: a\nmodel: b", "'model' is given more than once"),
         (b"gates: {margin_points: .nan}", "finite"),
         (b"gates: {margin_points: 1.0e+999}", "finite"),
-        (b"rollout: {replicas: " + b"9" * 5_000 + b"}", "4300 digits"),
+        (b"rollout: {replicas: " + b"9" * 5_000 + b"}", "too large for a number"),
         (b"model: !!python/object:os.system x", "tag"),
         (b"model: \xff", "not UTF-8 text"),
         (b"\xff\xfem\x00", "not UTF-8 text"),
@@ -188,3 +188,22 @@ def test_suites_are_found_by_name_or_by_path(tmp_path: Path) -> None:
         config.suite_path("nonesuch", relative_to=None)
     with pytest.raises(ConfigInvalid, match="does not exist"):
         config.suite_path("gone.yaml", relative_to=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("gates: {alpha: 1e-2}", r"gates.alpha: .*is '1e-2': YAML wants a point and a sign"),
+        ("suites: [blimp, blimp]", "each suite once, names blimp twice"),
+        ("".join(f"odd{n}: 1\n" for n in range(100)), "and 90 more faults$"),
+    ],
+)
+def test_careless_settings_are_told_what_to_write(text: str, told: str) -> None:
+    with pytest.raises(ConfigInvalid, match=told):
+        config.parse_text(text, source="x")
+
+
+@pytest.mark.parametrize("name", ["a" * 5_000 + ".yaml", "a\0b.yaml", "/dev/zero/x.yaml"])
+def test_a_suite_path_that_cannot_be_one_is_wrong_use(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"suite file .* does not exist, or is not a file"):
+        config.suite_path(name, relative_to=tmp_path)

@@ -109,3 +109,31 @@ def test_file_that_is_not_listed_is_refused() -> None:
 def test_marker_must_be_a_pattern() -> None:
     with pytest.raises(ValidationError, match="not a regular expression"):
         M2(name="m2", file="a.m2", document_marker="(")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from(["x", "y z", ""])),
+        max_size=8,
+    )
+)
+def test_an_edit_is_applied_unless_it_overlaps_one_with_a_stronger_claim(
+    drawn: list[tuple[int, int, str]],
+) -> None:
+    edits = [edit(min(a, b), max(a, b), text) for a, b, text in drawn]
+    strongest = sorted(
+        edits, key=lambda e: (e.start - e.end, -len(e.replacements[0].split()) * (e.end > e.start))
+    )
+    kept: list[Edit] = []
+    for one in strongest:
+        inside = [e for e in kept if e.start < one.start < e.end] if one.start == one.end else []
+        across = [e for e in kept if max(e.start, one.start) < min(e.end, one.end)]
+        if not (inside or across):
+            kept.append(one)
+    assert corrected("abcdef", edits) == corrected("abcdef", sorted(kept, key=edits.index))
+
+
+@pytest.mark.parametrize("width", [0, 1])
+def test_many_edits_of_one_sentence_are_applied_at_once(width: int) -> None:
+    edits = [edit(2 * n, 2 * n + width, "b") for n in range(50_000)]
+    assert corrected(["a"] * 100_000, edits).split().count("b") == len(edits)

@@ -80,7 +80,7 @@ def test_identical_pairs_are_refused_or_skipped() -> None:
         ("[" * 100_000, "a.jsonl:2: not a JSON object"),
         ('{"good": ' + "9" * 5_000 + "}", "a.jsonl:2: not a JSON object"),
         ("[1]", "a.jsonl:2: expected a JSON object, found list"),
-        ({"good": "x"}, "a.jsonl:2: no column 'bad'; found good"),
+        ({"good": "x"}, "a.jsonl:2: no column 'bad'; found 'good'"),
         ({**ROW, "bad": " "}, "a.jsonl:2: bad: expected text, found ' '"),
         ({**ROW, "bad": None}, "a.jsonl:2: bad: expected text, found None"),
         ({**ROW, "bad": ["x"]}, "a.jsonl:2: bad: expected text"),

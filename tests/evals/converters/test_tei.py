@@ -76,3 +76,9 @@ def test_broken_tables_are_named_by_file_and_line(table: str, message: str) -> N
 def test_pattern_without_files_is_refused() -> None:
     with pytest.raises(SuiteInvalid, match=r"no file of the source is like '\*\.xml'"):
         list(OPTIONS.examples(files(codes__tsv=CODES)))
+
+
+def test_a_code_of_two_categories_is_refused() -> None:
+    twice = CODES + "style\tspelling\tnonword\n"
+    with pytest.raises(SuiteInvalid, match=r"codes\.tsv:4: .*'nonword' is in category 'orthogr"):
+        list(OPTIONS.examples(files(d__xml=DOCUMENT, codes__tsv=twice)))

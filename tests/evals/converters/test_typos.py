@@ -82,3 +82,19 @@ def test_line_without_an_arrow_is_named(line: str) -> None:
 def test_frame_needs_one_gap_between_spaces(sentence: str) -> None:
     with pytest.raises(ValidationError, match=r"needs {word} once"):
         Frame(endings=("s",), sentences=(sentence,))
+
+
+def test_a_word_that_is_its_own_typo_is_refused() -> None:
+    with pytest.raises(SuiteInvalid, match=r"d\.txt:1: expected `typo->word`, two words"):
+        list(OPTIONS.examples(files(d__txt="station->station\n")))
+
+
+@given(st.text("ab", min_size=1, max_size=6), st.integers(0, 6), st.sampled_from("ab"))
+def test_one_letter_more_is_an_extra_letter_wherever_it_is(word: str, at: int, more: str) -> None:
+    typo = word[:at] + more + word[at:]
+    assert (mistake(typo, word), mistake(word, typo)) == ("extra_letter", "missing_letter")
+
+
+def test_a_very_long_word_is_looked_at_once() -> None:
+    assert mistake("a" * 300_000, "a" * 299_999 + "b" * 5) == "several_slips"
+    assert mistake("a" * 300_000 + "c", "a" * 299_999 + "bc" * 5) == "several_slips"

@@ -153,7 +153,7 @@ class TestRun:
         harness.run(request_for, tmp_path / "out", lambda _: None)
         summary = summary_of(tmp_path / "out")
         assert list(summary["suites"]) == ["synthetic-erroneous"]  # type: ignore[call-overload]
-        assert "cannot read suite file" in summary["unavailable"]["synthetic-clean"]  # type: ignore[index]
+        assert "clean.jsonl does not exist" in summary["unavailable"]["synthetic-clean"]  # type: ignore[index]
 
     def test_a_model_without_probabilities_leaves_pairs_out_with_its_reason(
         self, request_for: Request, tmp_path: Path, model: StubModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -175,6 +176,17 @@ def test_what_is_no_zip_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "b.zip"
     path.write_bytes(data)
     with pytest.raises(BackupInvalid, match="is not a whole backup"):
+        Archive.open(path)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "pipe", "endless"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "b.zip"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "endless":
+        path.symlink_to("/dev/zero")
+    with pytest.raises(BackupInvalid, match=r"b\.zip (is not a regular file|does not exist); name"):
         Archive.open(path)
 
 
