@@ -128,7 +128,7 @@ def load(path: Path) -> History:
         return History(samples=tuple(_sample(item) for item in data["samples"]))
     except FileNotFoundError:
         return History()
-    except (KeyError, TypeError, ValueError) as exc:
+    except (KeyError, TypeError, ValueError, RecursionError) as exc:
         raise errors.EdgeError(
             f"{path} does not hold counts that this version wrote ({exc!s}); start the edge anew"
         ) from exc

@@ -88,7 +88,7 @@ def read(home: edge_home.EdgeHome) -> EdgeStatus | None:
         return _parse(data)
     except FileNotFoundError:
         return None
-    except (KeyError, TypeError, ValueError) as exc:
+    except (KeyError, TypeError, ValueError, RecursionError) as exc:
         raise errors.EdgeError(
             f"{home.status} is not a status this version wrote ({exc!s}); start the edge anew"
         ) from exc
