@@ -173,7 +173,7 @@ def test_a_killed_replica_leaves_the_list_and_is_replaced(
     ray_cluster.deploy(spec(tmp_path, 3), replicas=1, **OWN)
     ray_cluster.wait_ready("grammar", 3, timeout_s=120.0)
     (first,) = endpoints(directory, 3)
-    os.kill(_listener(first.port), signal.SIGKILL)
+    os.kill(_replica(first.port), signal.SIGKILL)
     # Its successor may be there before it is missed.
     wait_until(lambda: first not in endpoints(directory, 3), timeout_s=8.0)
     wait_until(lambda: len(endpoints(directory, 3)) == 1)
@@ -229,10 +229,11 @@ def test_a_new_owner_finds_what_runs_and_shuts_the_old_one_out(
     ray_cluster.delete("owned", 5, timeout_s=60.0, epoch=2, owner="newer")
 
 
-def _listener(port: int) -> int:
+def _replica(port: int) -> int:
+    """The actor's process. It holds the port, as do its front ends; psutil names one of them."""
     import psutil
 
     found = (c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN)
-    pid = next(c.pid for c in found if c.laddr.port == port)
-    assert pid is not None
-    return int(pid)
+    holder = psutil.Process(next(c.pid for c in found if c.laddr.port == port))
+    is_front_end = "front end" in " ".join(holder.cmdline())
+    return int(holder.ppid() if is_front_end else holder.pid)
