@@ -16,7 +16,7 @@ from registry.store import Record
 from tests.fakes.record import memory_record
 
 # What is tested is what comes out, never how long a busy machine takes for it. A change that is to
-# land meets the same examples each time it is tried; on a developer's machine new ones are looked for.
+# land meets the same examples each time it is tried; elsewhere new ones are looked for.
 hypothesis.settings.register_profile("liftlock", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("liftlock")
 
