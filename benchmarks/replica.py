@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -38,6 +39,9 @@ READY_S = 600.0
 ARMS = ("ours-1", "ours-2", "vllm", "ray")
 STILL_CALLERS = 256
 """Enough that the front ends are what is full, not the time the still engine takes."""
+THREADS = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+"""The same for every arm, and what a replica of one CPU has under Ray. Engine threads on every
+core would spin while a front end works there, and the arms would differ by how they are placed."""
 Measured = dict[str, Any]
 
 
@@ -48,8 +52,9 @@ def running(arm: str, checkpoint: Path) -> Iterator[tuple[str, dict[str, int]]]:
     command = [sys.executable, "-m", *_module(arm, checkpoint, port)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
+            command, cwd=ROOT, env={**os.environ, **THREADS}, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
         try:
             if arm == "vllm":
                 url = f"http://127.0.0.1:{port}"
