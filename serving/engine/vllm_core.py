@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from registry.engine_settings import DeviceKind, EngineSettings
@@ -28,6 +28,7 @@ SPARE_SEATS = 4
 """Front ends that may die before the replica is replaced. Each costs the core two sockets."""
 _ATTACH = "serving.engine.vllm_core:attach"
 _STOP_S = 5.0
+_MULTIPROCESSING = "VLLM_ENABLE_V1_MULTIPROCESSING"
 _FAILURES = (ValueError, RuntimeError, MemoryError, OSError, KeyError)
 
 
@@ -92,7 +93,8 @@ def launch(checkpoint_dir: str, settings: EngineSettings, front_ends: int) -> Vl
     seats = front_ends + SPARE_SEATS
     stack = contextlib.ExitStack()
     try:
-        config = _engine_args(checkpoint_dir, settings, seats, -1).create_engine_config()
+        with _worker_in_core(settings):
+            config = _engine_args(checkpoint_dir, settings, seats, -1).create_engine_config()
         listeners = bind_engine_zmq_listeners(config, seats)
         launched = stack.enter_context(
             launch_core_engines(config, Executor.get_class(config), False, listeners.addresses)
@@ -155,6 +157,28 @@ def _engine_args(
     args._api_process_count = clients
     args._api_process_rank = index
     return args
+
+
+@contextlib.contextmanager
+def _worker_in_core(settings: EngineSettings) -> Iterator[None]:
+    """Lets a CPU engine run its worker in the core's own process, as evaluation does.
+
+    vLLM gives it a process of its own, for the sake of thread binding that we turn off. That worker
+    polls shared memory without rest for a second after each step (`SpinCondition` in vLLM's
+    `shm_broadcast`), so one that is asked once a second takes a whole core.
+    """
+    if settings.device is not DeviceKind.CPU:
+        yield
+        return
+    before = os.environ.get(_MULTIPROCESSING)
+    os.environ[_MULTIPROCESSING] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_MULTIPROCESSING]
+        else:
+            os.environ[_MULTIPROCESSING] = before
 
 
 def _prepare_environment() -> None:

@@ -26,7 +26,7 @@ def server() -> Iterator[FileServer]:
 
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(timeout=0.2) as made:
+    with httpx.Client(timeout=5.0) as made:
         yield made
 
 
@@ -148,11 +148,12 @@ def test_server_says_how_long_to_wait(
     assert get(server, client, tmp_path / "part").slept == [7.0, download.LONGEST_PAUSE_S, 2.0]
 
 
-def test_silence_ends_an_attempt(server: FileServer, client: httpx.Client, tmp_path: Path) -> None:
-    server.script = [Behavior(pause_s=0.4)]
-    get(server, client, tmp_path / "part")
+def test_silence_ends_an_attempt(server: FileServer, tmp_path: Path) -> None:
+    server.script = [Behavior(pause_s=2.0)]
+    with httpx.Client(timeout=1.0) as client:
+        get(server, client, tmp_path / "part")
     assert (tmp_path / "part").read_bytes() == DATA
-    assert len(server.asked) == 2
+    assert len(server.asked) >= 2
 
 
 def test_slow_senders_meet_the_deadline(

@@ -42,6 +42,7 @@ class FakeEngine:
         self.aborted: list[str] = []
         self.running = 0
         self._vocabulary: dict[str, int] = {}
+        self._words: list[str] = []
 
     @property
     def waiting(self) -> int:
@@ -50,10 +51,12 @@ class FakeEngine:
     def encode(self, text: str) -> tuple[int, ...]:
         if len(text) > 10_000:
             raise RequestRejected(f"a prompt of {len(text)} characters is too long")
-        return tuple(
-            self._vocabulary.setdefault(token, len(self._vocabulary))
-            for token in _TOKEN.findall(text)
-        )
+        tokens = _TOKEN.findall(text)
+        for token in tokens:
+            if token not in self._vocabulary:
+                self._vocabulary[token] = len(self._words)
+                self._words.append(token)
+        return tuple(self._vocabulary[token] for token in tokens)
 
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
         if not self.chat:
@@ -116,11 +119,10 @@ class FakeEngine:
             self.running -= 1
 
     def _completion(self, request: GenerateRequest) -> list[str]:
-        words = {number: token for token, number in self._vocabulary.items()}
-        try:
-            prompt = "".join(words[number] for number in request.prompt_token_ids)
-        except KeyError as exc:
-            raise RequestRejected(f"token id {exc} is not in the vocabulary") from exc
+        unknown = [n for n in request.prompt_token_ids if n >= len(self._words)]
+        if unknown:
+            raise RequestRejected(f"token id {unknown[0]} is not in the vocabulary")
+        prompt = "".join(self._words[number] for number in request.prompt_token_ids)
         tokens = _TOKEN.findall(_text(prompt))
         fixed = (re.sub(r"\w+", lambda m: FIXES.get(m[0], m[0]), token) for token in tokens)
         return list(itertools.takewhile(lambda t: not any(s in t for s in request.stop), fixed))
