@@ -67,8 +67,8 @@ def promote(settings: Settings, /, **options: Any) -> None:
       liftlock promote examples/checkpoints/tiny-gec-1 --model grammar
       liftlock promote ckpt --model grammar --config promotion.yaml --plan
       liftlock promote ckpt --rerun evaluate
-      liftlock promote ckpt --waive synthetic-erroneous/spelling --waived-by "Ann Bell" \\
-        --waiver-expires 2030-12-31 --reason "known gap, fixed in the next iteration"
+      liftlock promote ckpt --waive synthetic-erroneous --waive synthetic-erroneous/spelling \\
+        --waived-by "Ann Bell" --waiver-expires $(date -d "+14 days" +%F) --reason "known gap"
 
     Exits 0 if it serves, 3 if a gate refused it, 5 if it was rolled back, 6 if another command owns
     the model or it is frozen.
@@ -162,15 +162,19 @@ def _print_promotion(promotion: Any, settings: Settings) -> None:
     for result in verdict.results:
         if str(result.status) != "pass":
             console.print(f"  {result.reason}", markup=False, soft_wrap=True)
+    if str(promotion.ending) == "refused":
+        missed = [f"--waive {r.name}" for r in verdict.results if str(r.status) != "pass"]
+        told = f"a named person may excuse this (docs/promotions.md): {' '.join(missed)}"
+        console.print(told, markup=False, soft_wrap=True)
     name = f"{promotion.version.model} version {promotion.version.version}"
     url = placing.endpoint_url(settings)
-    told = {
+    endings = {
         "promoted": f"{name} serves at {url}",
         "promoted with a waiver": f"{name} serves at {url}, although a gate did not pass",
         "already champion": f"{name} is champion already and serves at {url}",
         "refused": f"{name} was refused; what served before still does",
     }
-    console.print(told[str(promotion.ending)], markup=False, soft_wrap=True)
+    console.print(endings[str(promotion.ending)], markup=False, soft_wrap=True)
     console.print(f"review it in MLflow: {promotion.run_url}", markup=False, soft_wrap=True)
 
 

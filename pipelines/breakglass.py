@@ -111,7 +111,8 @@ def _target(log: Log, model: str, to: int | None, serving: int) -> LedgerEntry:
         return served
     before = _previous(log, serving)
     if before is None:
-        raise NothingToServe(f"no version served {model} before version {serving}")
+        told = records.others(log.entries, serving)
+        raise NothingToServe(f"no version served {model} before version {serving}{told}")
     return before
 
 

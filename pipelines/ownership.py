@@ -207,6 +207,8 @@ def _is_dead(place: Place, model: str, holder: Mark, timing: Timing) -> bool:
         return True
     place.progress.note(f"{name} owns {model}; looking for a sign of life")
     first = place.record.ledger.beats(model).get(holder.epoch, "")
+    if first.endswith(RELEASED):
+        return True  # it ended while we looked, and will not be heard of again
     give_up_s = timing.clock() + timing.lease_s
     while timing.clock() < give_up_s:
         timing.sleep(timing.beat_s / 5)

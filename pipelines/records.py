@@ -280,3 +280,9 @@ def _cell(text: str) -> str:
     """Text for a Markdown table: one line, no column separators, not endless."""
     plain = " ".join(text.replace("|", "/").split())
     return plain if len(plain) <= MAX_REASON_SHOWN else plain[: MAX_REASON_SHOWN - 1] + "…"
+
+
+def others(entries: tuple[LedgerEntry, ...], now: int) -> str:
+    """What could be named with --to, as a sentence; empty for nothing."""
+    served = sorted({e.version for e in entries} - {now})
+    return f". Versions {served} served too; name one with --to" if served else ""

@@ -158,7 +158,7 @@ def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
         if before is None:
             raise NothingToServe(
                 f"version {now.version} is the first that served {model}; there is none before it"
-                f"{_others(entries, now.version)}"
+                f"{records.others(entries, now.version)}"
             )
         return before
     served = log.newest_of(to)
@@ -171,11 +171,6 @@ def target_of(record: Record, model: str, to: int | None) -> LedgerEntry:
     if now.version == to:
         raise NothingToServe(f"version {to} of {model} is in charge already")
     return served
-
-
-def _others(entries: tuple[LedgerEntry, ...], now: int) -> str:
-    served = sorted({e.version for e in entries} - {now})
-    return f". Versions {served} served too; name one with --to" if served else ""
 
 
 def settings_of(record: Record, model: str, entry: LedgerEntry) -> PromotionConfig:

@@ -163,6 +163,28 @@ def test_record_that_is_away_does_not_end_the_owner(
         mine.enter("evaluate")  # goes on: nobody is known to have taken over
 
 
+def test_owner_that_ends_while_it_is_looked_at_is_not_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ownership.owned(place, "grammar", "promote a", timing=QUICK):
+        pass
+    real = place.record.ledger.beats
+    looks = iter(["still at work"])
+
+    def ends(model: str) -> dict[int, str]:
+        """Its last word comes between the first look and the second."""
+        beats = dict(real(model))
+        return {max(beats): next(looks, beats[max(beats)])}
+
+    def waits(seconds: float) -> None:
+        raise AssertionError("waited for an owner that is over")
+
+    monkeypatch.setattr(place.record.ledger, "beats", ends)
+    impatient = dataclasses.replace(QUICK, sleep=waits)
+    with ownership.owned(place, "grammar", "promote b", timing=impatient) as mine:
+        assert mine.epoch == 2
+
+
 def test_of_many_that_race_there_is_never_more_than_one_owner(place: Place) -> None:
     working, most, owned_by = [0], [0], []
     lock = threading.Lock()
