@@ -177,8 +177,10 @@ def test_a_program_that_closes_nothing_ends_quietly(seen: stand_in.Seen) -> None
 
 
 INTERRUPTED = """
-import sys, threading
+import signal, sys, threading
 from serving.client import Client, Hedge
+# Who starts the tests in the background of a shell has it ignored, and so would their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Client(sys.argv[1], hedge=Hedge(delay_s=0.01) if sys.argv[2] == "hedged" else None) as client:
     try:
         if sys.argv[2] == "batch":
