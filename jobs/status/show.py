@@ -110,6 +110,7 @@ def _charge(status: Status) -> list[tuple[str, str]]:
     told = ", as this machine last knew" if status.is_copy else ""
     lines = [
         ("champion", f"version {now.version} ({short(now.digest)}) since {now.at}{told}"),
+        *_went_back(status, now.version),
         ("why", f"{now.kind} by {now.actor}: {now.reason}"),
     ]
     if status.waiver is not None:
@@ -118,6 +119,13 @@ def _charge(status: Status) -> list[tuple[str, str]]:
         lines.append(("evidence", status.evidence))
     lines.append(("previous", f"version {before.version}" if before else "none"))
     return lines
+
+
+def _went_back(status: Status, champion: int) -> list[tuple[str, str]]:
+    if status.in_charge in (None, champion):
+        return []
+    told = f"version {status.in_charge}, gone back to without the ledger, which says {champion}"
+    return [("in charge", f"{told}; the next command that reaches MLflow enters it")]
 
 
 def _edge(status: Status) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from jobs.status import show
 from jobs.status.facts import OwnerState, Waiting, WorkState
 from jobs.status.ports import Kept, Unfinished
 from registry.ledger import Log
@@ -102,6 +103,8 @@ def test_rollback_made_without_the_record_is_in_charge_and_no_disagreement() -> 
     assert status.problems == ()
     assert status.in_charge == 1
     assert "waits for MLflow" in status.waiting[0]
+    told = show.as_text(status)
+    assert "in charge version 1, gone back to without the ledger, which says 2" in told
 
 
 def test_evidence_that_mlflow_refused_is_a_problem_and_waits_for_nobody() -> None:
