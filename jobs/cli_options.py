@@ -61,6 +61,12 @@ _WAIVER_OPTIONS = (
         "--waiver-expires", default="", metavar="DATE", help="Last day it holds, as 2030-12-31."
     ),
 )
+prompt_option = click.option(
+    "--prompt",
+    "prompt_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Prompt template and generation settings (JSON), for a checkpoint without prompt.json.",
+)
 data_dir_option = click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),

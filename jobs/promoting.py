@@ -18,6 +18,7 @@ from jobs.cli_options import (
     json_option,
     load_config,
     model_option,
+    prompt_option,
     waiver_of,
     waiver_options,
 )
@@ -30,12 +31,7 @@ from jobs.settings import Settings
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @model_option
 @config_option
-@click.option(
-    "--prompt",
-    "prompt_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Prompt template and generation settings (JSON), for a checkpoint without prompt.json.",
-)
+@prompt_option
 @data_dir_option
 @click.option("--reason", default="", help="Why; written into the ledger.")
 @click.option("--lineage", help="Link to or id of the training run.")

@@ -18,6 +18,7 @@ from jobs.cli_options import (
     json_option,
     load_config,
     model_option,
+    prompt_option,
 )
 from jobs.errors import UsageError
 from jobs.guard import guarded
@@ -40,12 +41,7 @@ AIMS = ("throughput", "memory")
 )
 @model_option
 @config_option
-@click.option(
-    "--prompt",
-    "prompt_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Prompt template and generation settings (JSON), for a checkpoint without prompt.json.",
-)
+@prompt_option
 @data_dir_option
 @json_option
 @click.pass_obj

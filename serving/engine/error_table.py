@@ -38,10 +38,15 @@ _BAD = HTTPStatus.BAD_REQUEST
 _LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 _FAULT = HTTPStatus.INTERNAL_SERVER_ERROR
 _AWAY = HTTPStatus.SERVICE_UNAVAILABLE
+_FULL = HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _bad(code: str, when: str) -> Row:
     return Row(status=_BAD, code=code, when=when)
+
+
+def _later(status: HTTPStatus, code: str, when: str) -> Row:
+    return Row(status=status, code=code, when=when, retry=Retry.YES, retry_after=True)
 
 
 ROWS = (
@@ -84,27 +89,9 @@ ROWS = (
         code="unsupported_media_type",
         when="an invocation that is not JSON in UTF-8",
     ),
-    Row(
-        status=HTTPStatus.TOO_MANY_REQUESTS,
-        code="replica_full",
-        when="more in flight than the replica takes",
-        retry=Retry.YES,
-        retry_after=True,
-    ),
-    Row(
-        status=HTTPStatus.TOO_MANY_REQUESTS,
-        code="queue_full",
-        when="more waits for the engine than the replica lets wait",
-        retry=Retry.YES,
-        retry_after=True,
-    ),
-    Row(
-        status=HTTPStatus.TOO_MANY_REQUESTS,
-        code="deadline_unreachable",
-        when="behind what waits already it would be late; not begun",
-        retry=Retry.YES,
-        retry_after=True,
-    ),
+    _later(_FULL, "replica_full", "more in flight than the replica takes"),
+    _later(_FULL, "queue_full", "more waits for the engine than the replica lets wait"),
+    _later(_FULL, "deadline_unreachable", "behind what waits already it would be late; not begun"),
     Row(
         status=_FAULT,
         code="engine_failed",
@@ -112,27 +99,9 @@ ROWS = (
         retry=Retry.YES,
     ),
     Row(status=_FAULT, code="internal_error", when="a fault of ours; it is in the log"),
-    Row(
-        status=_AWAY,
-        code="engine_dead",
-        when="the engine is gone; the replica will be replaced",
-        retry=Retry.YES,
-        retry_after=True,
-    ),
-    Row(
-        status=_AWAY,
-        code="not_ready",
-        when="the replica is warming up or leaving",
-        retry=Retry.YES,
-        retry_after=True,
-    ),
-    Row(
-        status=_AWAY,
-        code="draining",
-        when="the replica is shutting down",
-        retry=Retry.YES,
-        retry_after=True,
-    ),
+    _later(_AWAY, "engine_dead", "the engine is gone; the replica will be replaced"),
+    _later(_AWAY, "not_ready", "the replica is warming up or leaving"),
+    _later(_AWAY, "draining", "the replica is shutting down"),
 )
 
 
