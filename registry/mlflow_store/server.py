@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from registry.mlflow_store import app
+
 
 def command(folder: Path, host: str, port: int) -> list[str]:
     """Argument vector of a tracking server whose database and artifacts lie in `folder`."""
@@ -14,6 +16,7 @@ def command(folder: Path, host: str, port: int) -> list[str]:
         "--artifacts-destination", str(folder / "artifacts"),
         "--serve-artifacts",
         "--host", host, "--port", str(port), "--workers", "1",
+        "--app-name", app.NAME,
     ]  # fmt: skip
 
 
