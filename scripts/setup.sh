@@ -88,6 +88,10 @@ cuda)
 *) die "FLAVOR must be cpu or cuda, is $flavor" ;;
 esac
 
+# Apart: the classes Envoy's configuration is written with bring packages named google and envoy that
+# would cover others' of the same names; serving.discovery.protos puts them on the path.
+pip_install "xDS classes" --no-deps --upgrade --target "$venv/opt/xds-protos" -r requirements/xds.txt
+
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation \
     -q -e . >>"$log" 2>&1 || { tail -n 5 "$log" >&2; die "could not install liftlock itself; log: $log"; }
 
