@@ -71,6 +71,13 @@ def restore(settings: Settings, file: Path, models: tuple[str, ...], as_json: bo
     guarded(lambda: _restore(settings, file, models, as_json))
 
 
+BRING_WEIGHTS = (
+    "A backup holds no weights: copy them from the old server's artifact store to where they are "
+    "missed (a server that liftlock started keeps them in mlflow/artifacts of its home), then run "
+    "this again; it writes nothing twice and looks for the weights once more."
+)
+
+
 def _backup(settings: Settings, file: Path, models: Sequence[str], as_json: bool) -> None:
     from registry import disk, mlflow_store
     from registry.backup import take
@@ -120,6 +127,8 @@ def _restore(settings: Settings, file: Path, models: Sequence[str], as_json: boo
         click.echo(json.dumps({"models": [restored_json(r) for r in done]}, indent=2))
     else:
         click.echo("\n".join(restored_text(r) for r in done))
+        if any(r.weightless for r in done):
+            click.echo(BRING_WEIGHTS)
     if any(r.problems for r in done):
         sys.exit(Exit.FAULT)
 

@@ -25,6 +25,7 @@ from jobs.cli_options import (
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
+from pipelines.stage_names import STAGE_NAMES
 
 
 @click.command()
@@ -42,8 +43,8 @@ from jobs.settings import Settings
     "--rerun",
     multiple=True,
     metavar="STAGE",
-    help="Do a stage again though the record has it (register, quantize, evaluate, 'evaluate "
-    "champion', gate). May be repeated.",
+    help="Do a stage again though the record has it; may be repeated. One of: "
+    f"{', '.join(STAGE_NAMES)}.",
 )
 @waiver_options
 @click.option(

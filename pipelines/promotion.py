@@ -36,6 +36,7 @@ from pipelines.quantize import QuantizeResult
 from pipelines.question import Question
 from pipelines.registering import Source
 from pipelines.stage import Result, Reuse, Stages, StageTime, evidence_closed
+from pipelines.stage_names import STAGE_NAMES
 from pipelines.switch import Switch, SwitchResult
 from registry.checkpoint import Checkpoint
 from registry.errors import NotFound, RegistryError
@@ -45,14 +46,6 @@ from registry.model import CANDIDATE, ModelVersion, Tag
 RUNTIME_FILE = "runtime.json"
 OUTCOMES_FILE = "outcomes.json"
 """Says which run holds the outcomes that the candidate was judged by."""
-STAGE_NAMES = (
-    "register",
-    "quantize",
-    "evaluate",
-    "evaluate champion",
-    "evaluate champion again",
-    "gate",
-)
 
 
 class Ending(enum.StrEnum):

@@ -205,7 +205,7 @@ def _work(status: Status, work: Work) -> str:
     if work.steps and work.version is not None and status.edge is not None:
         weight = next((v.weight for v in status.edge.versions if v.version == work.version), 0)
         steps = ", ".join(str(step) for step in work.steps)
-        told += f"; version {work.version} at {weight} % of steps {steps}"
+        told += f"; version {work.version} has {weight} % of the traffic (steps: {steps})"
     if work.state is State.INTERRUPTED:
         return f"{told}; interrupted"
     return told if work.state is State.RUNNING else f"{told}; not known whether it still runs"
@@ -215,7 +215,7 @@ def _owner(owner: Owner) -> str:
     if owner.beat_age_s is not None:
         heard = f"sign of life {owner.beat_age_s:.1f} s ago"
     else:
-        heard = f"none seen in the {owner.watched_s:.1f} s watched"
+        heard = f"no sign of life in {owner.watched_s:.1f} s of looking (it gives one every few)"
     who = f"{describe(owner.owner)} by {owner.actor} to {owner.doing}, epoch {owner.epoch}"
     return f"{who}: {OWNER_TOLD[owner.state]}, {heard}"
 

@@ -41,6 +41,8 @@ class Restored:
     runs: int
     problems: tuple[str, ...]
     """What is missing all the same: versions left out of the backup, weights that are not had."""
+    weightless: bool
+    """Whether weights are among what is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,10 +209,12 @@ def _told(vault: Vault, found: _Whole, ending: Ending, runs: int) -> Restored:
         f"version {number} of {model} was not in the backup: {reason}"
         for number, reason in sorted(found.facts.left_out.items())
     ]
-    for version in found.versions:
-        fault = vault.weights_fault(model, version.version)
-        if fault is not None:
-            problems.append(f"weights of version {version.version} of {model}: {fault}")
+    faults = {v.version: vault.weights_fault(model, v.version) for v in found.versions}
+    problems += [
+        f"weights of version {number} of {model}: {fault}"
+        for number, fault in faults.items()
+        if fault is not None
+    ]
     return Restored(
         model=model,
         ending=ending,
@@ -218,4 +222,5 @@ def _told(vault: Vault, found: _Whole, ending: Ending, runs: int) -> Restored:
         versions=len(found.versions),
         runs=runs,
         problems=tuple(problems),
+        weightless=any(fault is not None for fault in faults.values()),
     )

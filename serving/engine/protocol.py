@@ -118,11 +118,6 @@ class Engine(Protocol):
         """The most tokens prompt and continuation may have together."""
         ...
 
-    @property
-    def waiting(self) -> int:
-        """Requests the engine holds beyond those it can run at once."""
-        ...
-
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of a prompt, special tokens included.
 

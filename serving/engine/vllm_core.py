@@ -145,7 +145,7 @@ def attach(arguments: dict[str, Any], fds: Sequence[int]) -> VllmEngine:
         )
     except _FAILURES as exc:
         raise DeploymentFailed(why_not_started(exc, directory)) from exc
-    return VllmEngine(llm, max_num_seqs=settings.max_num_seqs)
+    return VllmEngine(llm)
 
 
 def _engine_args(

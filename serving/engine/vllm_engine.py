@@ -28,24 +28,14 @@ _FINISH = {"stop": protocol.FinishReason.STOP, "length": protocol.FinishReason.L
 class VllmEngine:
     """One `AsyncLLM`. Use from the event loop that was running when it was made."""
 
-    def __init__(self, llm: AsyncLLM, *, max_num_seqs: int) -> None:
+    def __init__(self, llm: AsyncLLM) -> None:
         self._llm = llm
-        self._max_num_seqs = max_num_seqs
         self._tokenizer = llm.get_tokenizer()
 
     @property
     def max_model_len_tokens(self) -> int:
         """The most tokens prompt and continuation may have together."""
         return int(self._llm.model_config.max_model_len)
-
-    @property
-    def waiting(self) -> int:
-        """Requests beyond what one batch holds.
-
-        The engine's own queue length is known only in its process; this is the part of it that
-        follows from `max_num_seqs`, and it misses requests that wait for cache blocks.
-        """
-        return max(0, int(self._llm.get_num_unfinished_requests()) - self._max_num_seqs)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of a prompt, special tokens included."""

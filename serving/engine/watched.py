@@ -28,11 +28,6 @@ class WatchedEngine:
         """See `Engine`."""
         return self._engine.max_model_len_tokens
 
-    @property
-    def waiting(self) -> int:
-        """See `Engine`."""
-        return self._engine.waiting
-
     def encode(self, text: str) -> tuple[int, ...]:
         """See `Engine`."""
         return self._engine.encode(text)

@@ -6,6 +6,7 @@ Passes the contract in tests/serving/engine/test_engine_contract.py, which the r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -44,10 +45,6 @@ class FakeEngine:
         self._vocabulary: dict[str, int] = {}
         self._words: list[str] = []
 
-    @property
-    def waiting(self) -> int:
-        return max(0, self.running - 8)
-
     def encode(self, text: str) -> tuple[int, ...]:
         if len(text) > 10_000:
             raise RequestRejected(f"a prompt of {len(text)} characters is too long")
@@ -84,10 +81,11 @@ class FakeEngine:
         )
 
     async def stream(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
-        async for token in self._tokens(request):
-            for index in range(request.n):
-                found = _logprobs([token], request.logprobs)
-                yield Delta(index=index, text=token, completion_tokens=1, logprobs=found)
+        async with contextlib.aclosing(self._tokens(request)) as tokens:
+            async for token in tokens:
+                for index in range(request.n):
+                    found = _logprobs([token], request.logprobs)
+                    yield Delta(index=index, text=token, completion_tokens=1, logprobs=found)
         for index in range(request.n):
             finish = self._finish(request)
             found = _logprobs([], request.logprobs)

@@ -117,6 +117,7 @@ def test_missing_weights_are_exit_1_after_the_rest_is_restored(run: Run, server:
     shown = run("restore", "b.zip")
     assert shown.exit_code == Exit.FAULT
     assert "problem: weights of version 2 of grammar: model.safetensors is not" in shown.output
+    assert "mlflow/artifacts of its home" in shown.output
     assert server.vault.ledgers["grammar"].items
 
 

@@ -51,7 +51,7 @@ def test_everything_is_on_one_screen() -> None:
         "refused 2026-11-29T18:00:00Z",
         "2 of 12 gates failed",
         "by bob@host: stage evaluate since 2026-11-29T17:59:26Z (34 s)",
-        "version 3 at 10 % of steps 10, 50, 100",
+        "version 3 has 10 % of the traffic (steps: 10, 50, 100)",
         "process 4711 on host by bob@host to promote tiny, epoch 7: lives",
         "by ana@host since 2026-11-29T17:59:00Z: holidays",
         "3 writes of evidence kept",

@@ -31,7 +31,7 @@ def engine(template: str | None) -> VllmEngine:
         get_tokenizer=lambda: tokenizer, model_config=types.SimpleNamespace(max_model_len=256)
     )
     tokenizer.max_chars_per_token = 32  # vLLM adds it to every tokenizer it loads
-    return VllmEngine(llm, max_num_seqs=8)
+    return VllmEngine(llm)
 
 
 def test_a_conversation_is_rendered_by_the_tokenizer_s_own_template() -> None:
