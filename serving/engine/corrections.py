@@ -27,8 +27,9 @@ _WIDE_END = r"[\u3002\uff01\uff1f]"
 # A sentence ends at a line break, at .!? (with closing quotes or brackets) before white space,
 # or right after a full-width mark, which no white space follows.
 # No alternative starts with a repetition: a megabyte of spaces must not take quadratic time.
+_LINE_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BREAK = re.compile(
-    rf"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*"
+    rf"{_LINE_BREAK.pattern}\s*"
     rf"|(?<=[.!?]){_CLOSING}*\s+"
     rf"|(?<={_WIDE_END})(?!{_WIDE_END}){_CLOSING_WIDE}*\s*"
 )
@@ -80,7 +81,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterable[Segment]:
 
 def _goes_on(tail: str, gap: str, following: str) -> bool:
     """Whether the sentence goes on past `tail` and `gap`; `following` is the next character."""
-    if gap[:1] in "\n\r" or not tail:
+    if _LINE_BREAK.search(gap) or not tail:
         return False
     if gap.strip() or tail.endswith(".."):
         return following.islower()  # '"What?" he said', 'Well... maybe'

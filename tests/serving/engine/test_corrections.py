@@ -56,6 +56,8 @@ def test_edits_with_an_offset_fit_the_text_around(before: str, source: str, afte
     [
         ("He go. She come!", ["He go.", "She come!"]),
         ('"What?" he said. Ok', ['"What?" he said.', "Ok"]),
+        ('"What?"\r\n\r\nhe said', ['"What?"', "he said"]),
+        ("Dr. \nsmith", ["Dr.", "smith"]),
         ('They said "no." Then left.', ['They said "no."', "Then left."]),
         ("Dr. Smith met J. Smith, e.g. here.", ["Dr. Smith met J. Smith, e.g. here."]),
         ("You and I. Ok", ["You and I.", "Ok"]),
