@@ -46,13 +46,16 @@ Measured = dict[str, Any]
 
 
 @contextlib.contextmanager
-def running(arm: str, checkpoint: Path) -> Iterator[tuple[str, dict[str, int]]]:
-    """The address of an arm and its processes in front of the engine, by name."""
+def running(arm: str, checkpoint: Path, root: Path = ROOT) -> Iterator[tuple[str, dict[str, int]]]:
+    """The address of an arm and its processes in front of the engine, by name.
+
+    The code that runs is that of `root`.
+    """
     port = free_port()
     command = [sys.executable, "-m", *_module(arm, checkpoint, port)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **THREADS}, stdin=subprocess.PIPE,
+            command, cwd=root, env={**os.environ, **THREADS}, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
         try:
@@ -134,9 +137,9 @@ def _cpu_s(processes: dict[str, int]) -> dict[str, float]:
     return found
 
 
-def measure(arm: str, args: argparse.Namespace) -> Measured:
+def measure(arm: str, args: argparse.Namespace, root: Path = ROOT) -> Measured:
     """One arm, once: requests/s, latency, CPU milliseconds per request by process."""
-    with running(arm, args.checkpoint) as (url, processes):
+    with running(arm, args.checkpoint, root) as (url, processes):
         callers = STILL_CALLERS if arm.startswith("still") else args.callers
         _load(url, args, callers, max(1.0, args.seconds / 4))  # warm
         before = _cpu_s(processes)

@@ -54,8 +54,6 @@ class NoDirectory:
 class StillEngine:
     """An `Engine` that takes time and no CPU."""
 
-    waiting = 0
-
     def __init__(self, checkpoint_dir: str) -> None:
         from tokenizers import Tokenizer
 

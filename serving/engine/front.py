@@ -72,6 +72,7 @@ class FrontEnd:
             lifespan="off",
             ws="none",
             server_header=False,
+            proxy_headers=False,  # nothing here asks for the caller's address
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_CUT_OFF_S,
             backlog=BACKLOG,
