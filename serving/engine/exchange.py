@@ -113,6 +113,7 @@ class Exchange:
         self._send = send
         self._streaming = False
         self._complete = False
+        self._left = False
 
     @property
     def tag(self) -> str:
@@ -153,17 +154,24 @@ class Exchange:
         Raises:
             CallerLeft: the caller left first.
         """
-        task = asyncio.ensure_future(work)
-        watch = asyncio.ensure_future(self._receive())  # nothing but a disconnect can come now
+        task = asyncio.current_task()
+        assert task is not None, "an exchange is answered by a task"
+        others = task.cancelling()
+        watch = asyncio.ensure_future(self._watch(task))
         try:
-            await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and not self._complete:
-                raise CallerLeft
-            await task
+            await work
+        except asyncio.CancelledError:
+            if self._left and task.uncancel() <= others:
+                raise CallerLeft from None
+            raise
         finally:
-            for each in (task, watch):
-                each.cancel()
-            await asyncio.gather(task, watch, return_exceptions=True)
+            watch.cancel()
+
+    async def _watch(self, task: asyncio.Task[Any]) -> None:
+        await self._receive()  # after the body nothing but a disconnect can come
+        if not self._complete:
+            self._left = True
+            task.cancel()
 
     async def answer(self, answer: Answer) -> None:
         """Sends an answer. A stream starts with its first piece, so an early error has a status."""
