@@ -34,6 +34,7 @@ def main() -> None:
         model_loading_config={"model_id": MODEL, "model_source": str(args.checkpoint)},
         accelerator_config={"kind": "cpu"},
         engine_kwargs=kwargs,
+        log_engine_metrics=False,  # as in the other arms
         deployment_config={"num_replicas": 1, "max_ongoing_requests": 4096},
     )
     ray.init(num_cpus=16, include_dashboard=False)
