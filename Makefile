@@ -1,10 +1,10 @@
-# make setup | demo | test | test-all | acceptance | check
+# make setup | demo | test | test-all | acceptance | check | prometheus
 VENV ?= .venv
 PY := $(VENV)/bin/python
 FLAVOR ?= cpu
 STAMP := $(VENV)/.ready-$(FLAVOR)
 
-.PHONY: setup demo test test-all acceptance check format clean
+.PHONY: setup demo test test-all acceptance check prometheus format clean
 # Asked for by name it always runs, and mends what has drifted; the others need it done once.
 setup:
 	@FLAVOR=$(FLAVOR) bash scripts/setup.sh $(VENV)
@@ -32,6 +32,10 @@ check: $(STAMP)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
+
+# Prometheus and promtool, for the tests of alert rules, which are skipped without.
+prometheus: $(STAMP)
+	@bash scripts/prometheus.sh $(VENV)
 
 format: $(STAMP)
 	$(VENV)/bin/ruff format .

@@ -3,7 +3,8 @@
     python -m benchmarks.replica [--repeats 3] [--seconds 10] [--callers 64] [--rate 0]
         [--arms ours-1,ours-2,vllm,ray] [--checkpoint examples/checkpoints/tiny-gec-1]
 
-Same model, same engine settings, same load generator. Each repetition starts every arm in turn,
+Same model, same engine settings, same load generator: wrk (`scripts/wrk.sh`), or with `--rate`, in
+open loop, our own. Each repetition starts every arm in turn,
 measures and stops it, so that drift of the machine meets all of them; ratios are taken within a
 repetition and given with a 95 % interval over repetitions. CPU is what the operating system counts
 for each process, engine processes left out. How far two front ends carry is measured against an
@@ -30,7 +31,7 @@ import httpx
 import psutil
 from scipy import stats
 
-from benchmarks import machine
+from benchmarks import machine, wrk
 from benchmarks.replica_host import ENGINE, MODEL
 from tests.conftest import free_port
 
@@ -42,6 +43,10 @@ STILL_CALLERS = 256
 THREADS = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 """The same for every arm, and what a replica of one CPU has under Ray. Engine threads on every
 core would spin while a front end works there, and the arms would differ by how they are placed."""
+BODY = json.dumps(
+    {"model": MODEL, "prompt": "Correct: She go to school every days.\nFixed:", "max_tokens": 50,
+     "temperature": 0.0}
+).encode()  # fmt: skip
 Measured = dict[str, Any]
 
 
@@ -156,6 +161,10 @@ def measure(arm: str, args: argparse.Namespace, root: Path = ROOT) -> Measured:
 
 
 def _load(url: str, args: argparse.Namespace, callers: int, seconds: float) -> Measured:
+    if args.wrk is not None and not args.rate:
+        headers = {"content-type": "application/json"}
+        path = f"{url}/v1/completions"
+        return wrk.run(args.wrk, path, BODY, headers, callers=callers, seconds=seconds)
     command = [sys.executable, "-m", "benchmarks.replica_load", "--url", url, "--model", MODEL,
                "--seconds", str(seconds), "--callers", str(callers),
                "--rate", str(args.rate)]  # fmt: skip
@@ -196,7 +205,9 @@ def main() -> None:
     parser.add_argument(
         "--checkpoint", type=Path, default=ROOT / "examples" / "checkpoints" / "tiny-gec-1"
     )
+    parser.add_argument("--wrk", type=Path, help="where it is, unless scripts/wrk.sh fetched it")
     args = parser.parse_args()
+    args.wrk = wrk.binary(args.wrk)
     args.checkpoint = args.checkpoint.resolve()
     described = machine.describe()
     runs: dict[str, list[Measured]] = {}

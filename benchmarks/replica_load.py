@@ -1,8 +1,9 @@
 """A load generator that costs little: fixed bytes out, answers counted, one connection per caller.
 
     python -m benchmarks.replica_load --url http://127.0.0.1:8000 --model m --seconds 5 --callers 64
-        [--prompt TEXT] [--max-tokens 50] [--rate 0]
+        [--prompt TEXT] [--max-tokens 50] [--rate 0] [--header 'name: value'] [--uvloop]
 
+Several addresses, with commas between them, share the callers evenly.
 Closed loop by default; with `--rate` requests a second are sent on a fixed schedule (open loop) and
 latency counts from the scheduled time. Speaks just enough HTTP/1.1 for answers with a length.
 Prints one JSON object.
@@ -24,15 +25,16 @@ class Run:
     """One run against one address."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        split = urlsplit(args.url)
-        self.host, self.port = str(split.hostname), int(split.port or 80)
+        split = [urlsplit(url) for url in args.url.split(",")]
+        self.addresses = [(str(found.hostname), int(found.port or 80)) for found in split]
         body = json.dumps(
             {"model": args.model, "prompt": args.prompt, "max_tokens": args.max_tokens,
              "temperature": 0.0}
         ).encode()  # fmt: skip
+        headers = "".join(f"{header}\r\n" for header in args.header)
         self.request = (
-            f"POST {args.path} HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\n\r\n"
+            f"POST {args.path} HTTP/1.1\r\nhost: {split[0].hostname}\r\n{headers}"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode() + body
         self.end_s = time.monotonic() + args.seconds
         self.seconds = args.seconds
@@ -45,7 +47,9 @@ class Run:
         """One connection, one request on it at a time."""
         begun_s = self.end_s - self.seconds
         turn = number
-        reader, writer = await asyncio.open_connection(self.host, self.port)
+        reader, writer = await asyncio.open_connection(
+            *self.addresses[number % len(self.addresses)]
+        )
         while (now_s := time.monotonic()) < self.end_s:
             if self.rate:
                 due_s = begun_s + turn / self.rate
@@ -75,8 +79,8 @@ class Run:
             "requests": count,
             "rps": count / took_s,
             "codes": dict(self.codes),
-            "p50_ms": round(1000 * ordered[count // 2], 1) if count else None,
-            "p99_ms": round(1000 * ordered[int(0.99 * count)], 1) if count else None,
+            "p50_ms": round(1000 * ordered[count // 2], 3) if count else None,
+            "p99_ms": round(1000 * ordered[int(0.99 * count)], 3) if count else None,
         }
 
 
@@ -91,7 +95,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--callers", type=int, default=64)
     parser.add_argument("--rate", type=float, default=0.0)
-    print(json.dumps(asyncio.run(Run(parser.parse_args()).report())))
+    parser.add_argument("--header", action="append", default=[])
+    parser.add_argument("--uvloop", action="store_true", help="an event loop that costs half")
+    args = parser.parse_args()
+    factory = None
+    if args.uvloop:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        print(json.dumps(runner.run(Run(args).report())))
 
 
 if __name__ == "__main__":

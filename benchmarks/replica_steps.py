@@ -47,7 +47,7 @@ def main() -> None:
         "--checkpoint", type=Path, default=ROOT / "examples" / "checkpoints" / "tiny-gec-1"
     )
     args = parser.parse_args()
-    args.rate = 0.0
+    args.rate, args.wrk = 0.0, None
     described = machine.describe()
     runs: dict[str, list[Measured]] = {revision: [] for revision in args.revisions}
     with checked_out(args.revisions) as folders:

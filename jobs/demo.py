@@ -47,13 +47,13 @@ def _demo(settings: Settings) -> None:
     code = promoting.run(settings, request, as_json=False)
     if code is not Exit.DONE:
         sys.exit(code)
-    _ask(placing.endpoint_url(settings))
+    _ask(placing.endpoint_url(settings), placing.own_key(settings))
 
 
-def _ask(url: str) -> None:
+def _ask(url: str, key: str | None) -> None:
     from serving.client import Client
 
-    with Client(url) as client:
+    with Client(url, api_key=key) as client:
         correction = client.correct(TEXT)
     click.echo("")
     click.echo(f"asked:    {TEXT}")

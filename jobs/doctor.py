@@ -178,13 +178,17 @@ def _gpu() -> Check:
 def _envoy() -> Check:
     if importlib.util.find_spec("envoy") is None:
         return Check(name="envoy", mark=Mark.BAD, text="not installed; `make setup` mends it")
+    from serving.discovery import errors, protos
     from serving.edge.process import envoy_binary
 
     try:
+        protos.discovery()
         ran = subprocess.run(
             [str(envoy_binary()), "--version"],
             capture_output=True, text=True, timeout=30, check=False,
         )  # fmt: skip
+    except errors.ProtosMissing as exc:
+        return Check(name="envoy", mark=Mark.BAD, text=str(exc))
     except (OSError, subprocess.SubprocessError) as exc:
         return Check(name="envoy", mark=Mark.BAD, text=f"does not run here: {exc}")
     if ran.returncode != 0:

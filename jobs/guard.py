@@ -28,7 +28,7 @@ from registry import disk
 from registry.errors import CheckpointInvalid, RegistryError
 from registry.wording import one_line, shown
 from serving.client import ClientError
-from serving.errors import ServingError, StaleEpoch
+from serving.errors import NoSuchKey, ServingError, StaleEpoch
 
 ASKED_WRONG = (
     UsageError,
@@ -38,6 +38,7 @@ ASKED_WRONG = (
     PolicyInvalid,
     DataDirInvalid,
     NothingToServe,
+    NoSuchKey,
 )
 BROKE = (JobError, PipelineError, RegistryError, EvalError, ServingError, ClientError)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)

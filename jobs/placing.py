@@ -6,11 +6,14 @@ import contextlib
 import datetime
 import getpass
 import http.client
+import os
 import socket
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 
+from jobs.errors import UsageError
 from jobs.progress import Terminal
 from jobs.settings import Settings
 from jobs.stack import Stack
@@ -111,7 +114,46 @@ def existing_tracking_uri(settings: Settings) -> str | None:
 def endpoint_url(settings: Settings) -> str:
     """Where callers reach the endpoint: a running edge keeps the port it was started with."""
     facts = Stack(settings=settings, note=lambda text: None).edge.facts()
-    return f"http://{facts['host']}:{facts['port']}" if facts else settings.endpoint_url
+    if not facts:
+        return settings.endpoint_url
+    return f"{facts.get('scheme', 'http')}://{facts['host']}:{facts['port']}"
+
+
+def own_key(settings: Settings) -> str | None:
+    """An API key for a question of our own: the environment's, else one that this home signs."""
+    from serving.keys.store import KeyStore
+
+    return os.environ.get("LIFTLOCK_API_KEY") or KeyStore.of(settings.home).own_key(time.time())
+
+
+def running_cluster(settings: Settings) -> str:
+    """The address of the Ray cluster; nothing is started.
+
+    Raises:
+        UsageError: there is none.
+    """
+    stack = Stack(settings=settings, note=lambda text: None)
+    if settings.ray_address is None and stack.ray.facts() is None:
+        raise UsageError(
+            "no Ray cluster runs here, so there is no replica to ask by handle; run "
+            "`liftlock serve MODEL` first, or set LIFTLOCK_RAY_ADDRESS to yours"
+        )
+    return stack.ray_address()
+
+
+def most_served(settings: Settings, model: str) -> int:
+    """The version of a model that has most of the traffic.
+
+    Raises:
+        UsageError: the model has no traffic here.
+    """
+    from serving.edge import control
+
+    plan = control.current_traffic(settings.home)
+    known = plan.model(model) if plan is not None else None
+    if known is None or not known.weights:
+        raise UsageError(f"no version of {model} has traffic here; name one by --version")
+    return max(known.weights, key=lambda weight: weight.percent).version
 
 
 def place(settings: Settings, config: PromotionConfig, record: Record, progress: Progress) -> Place:
@@ -186,6 +228,7 @@ def open_plane(
             model=config.model,
             home=settings.home,
             edge_url=url,
+            edge_key=lambda: own_key(settings),
             tracking_uri=tracking_uri or stack.tracking_uri(),
             cache=settings.cache,
             engine=resources.engine,

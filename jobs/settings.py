@@ -32,6 +32,8 @@ class Settings:
     """Where callers reach the edge."""
     patience_s: float = 300.0
     """How long one step waits for an MLflow that has gone away, in seconds."""
+    edge_config: Path | None = None
+    """A file of the edge's settings; None takes `edge.yaml` in the home where there is one."""
 
     def __post_init__(self) -> None:
         _check_home(self.home)
@@ -46,6 +48,12 @@ class Settings:
     def endpoint_url(self) -> str:
         """Base URL of the endpoint."""
         return f"http://{self.endpoint_host}:{self.endpoint_port}"
+
+    @property
+    def edge_file(self) -> Path | None:
+        """The edge's settings, None for its defaults."""
+        usual = self.home / "edge.yaml"
+        return self.edge_config or (usual if os.path.lexists(usual) else None)
 
     @property
     def cache(self) -> Path:
@@ -135,16 +143,22 @@ def resolve(
         ray_address=env.get("LIFTLOCK_RAY_ADDRESS") or None,
         endpoint_port=_port(env, "LIFTLOCK_PORT", 8000) if endpoint_port is None else endpoint_port,
         patience_s=_seconds(env, "LIFTLOCK_PATIENCE_S", 300.0),
+        edge_config=_file(env, "LIFTLOCK_EDGE_CONFIG"),
     )
 
 
-def _absolute(home: Path) -> Path:
+def _absolute(path: Path, what: str = "home", knob: str = "--home") -> Path:
     try:
-        return Path(check_line("home", str(home.expanduser().resolve()), MAX_PATH_CHARS))
+        return Path(check_line(what, str(path.expanduser().resolve()), MAX_PATH_CHARS))
     except (OSError, RuntimeError, ValueError) as exc:  # ~nobody, links in a circle
         raise UsageError(
-            f"home {shown(str(home))} cannot be used: {exc}; choose another --home"
+            f"{what} {shown(str(path))} cannot be used: {exc}; choose another {knob}"
         ) from exc
+
+
+def _file(env: Mapping[str, str], name: str) -> Path | None:
+    text = env.get(name, "")
+    return _absolute(Path(text), "edge settings", name) if text else None
 
 
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:

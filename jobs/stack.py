@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import socket
+import ssl
 import stat
 import sys
 import urllib.request
@@ -23,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from jobs.daemon import Daemon
-from jobs.errors import StackError
+from jobs.errors import StackError, UsageError
 from jobs.settings import Settings
 from pipelines.worker import OFFLINE_ENV
+from serving.edge import settings_file
 from serving.edge.home import EdgeHome
 from serving.edge.process import stop_left_over
+from serving.errors import EdgeError
 
 ROOT = Path(__file__).resolve().parent.parent
 # Logical CPUs of the local node. Replicas reserve 1 each and mostly wait; the old and the new
@@ -131,7 +134,7 @@ class Stack:
             facts = None
         if facts is None:
             facts = self._start_edge(address)
-        url = f"http://{facts['host']}:{facts['port']}"
+        url = f"{facts.get('scheme', 'http')}://{facts['host']}:{facts['port']}"
         self.edge.wait(lambda: _answers(f"{url}/edge/healthz"), timeout_s=START_TIMEOUT_S)
         return url
 
@@ -139,12 +142,17 @@ class Stack:
         # Whether the port is free is for the edge to see: an Envoy of its own that outlived a
         # crash holds it and is taken over.
         host, port = self.settings.endpoint_host, self.settings.endpoint_port
-        facts = {"host": host, "port": port, "ray_address": ray_address}
-        self.note(f"starting the edge on http://{host}:{port}")
+        more, scheme = [], "http"
+        if self.settings.edge_file is not None:
+            more = ["--config", str(self.settings.edge_file)]
+            # Read here too, so that a fault in it is an error of this command.
+            scheme = _scheme(self.settings.edge_file)
+        facts = {"host": host, "port": port, "ray_address": ray_address, "scheme": scheme}
+        self.note(f"starting the edge on {scheme}://{host}:{port}")
         self.edge.start(
             [
                 sys.executable, "-m", "serving.edge", "--home", str(self.settings.home),
-                "--ray-address", ray_address, "--listen-host", host, "--port", str(port),
+                "--ray-address", ray_address, "--listen-host", host, "--port", str(port), *more,
             ],
             env={}, facts=facts, cwd=ROOT,
         )  # fmt: skip
@@ -250,6 +258,14 @@ def _own_folder(folder: Path) -> None:
         )
 
 
+def _scheme(edge_file: Path) -> str:
+    """What an edge of these settings speaks. Raises UsageError where they cannot be."""
+    try:
+        return "https" if settings_file.load(edge_file).tls is not None else "http"
+    except EdgeError as exc:
+        raise UsageError(str(exc)) from exc
+
+
 def listens(host: str, port: int) -> bool:
     """True if somebody accepts connections there."""
     with socket.socket() as probe:
@@ -265,7 +281,11 @@ def _free_port() -> int:
 
 def _answers(url: str) -> bool:
     try:
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        # Ours, on loopback, under a name that no certificate holds: whether it answers is asked.
+        unverified = ssl._create_unverified_context()
+        direct = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=unverified)
+        )
         with direct.open(url, timeout=2) as answer:
             return bool(answer.status == 200)
     except (OSError, http.client.HTTPException):

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the virtual environment from the lock: idempotent, shows progress, says plainly what is missing.
-# usage: setup.sh VENV_DIR   (PYTHON=... picks the interpreter, FLAVOR=cuda the GPU packages)
+# usage: setup.sh VENV_DIR   (PYTHON=... picks the interpreter, FLAVOR=cuda the GPU packages,
+# PROMETHEUS=1 fetches Prometheus too)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${1:-.venv}
@@ -89,7 +90,7 @@ cuda)
 esac
 
 # Apart: the classes Envoy's configuration is written with bring packages named google and envoy that
-# would cover others' of the same names; serving.discovery.protos puts them on the path.
+# would cover others' of the same names; only serving.discovery.protos loads from there.
 pip_install "xDS classes" --no-deps --upgrade --target "$venv/opt/xds-protos" -r requirements/xds.txt
 
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation \
@@ -101,5 +102,6 @@ for stray in torchvision torchaudio torchcodec triton; do
     "$venv/bin/python" -m pip uninstall -q -y "$stray" >>"$log" 2>&1
   fi
 done
+if [ "${PROMETHEUS:-0}" = 1 ]; then bash scripts/prometheus.sh "$venv"; fi
 touch "$venv/.ready-$flavor"
 say "ready in $((SECONDS - started)) s: $venv/bin/liftlock --help"

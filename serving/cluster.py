@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 JOIN_TIMEOUT_S = 90.0
-_DEPLOYMENT = "replica"
+DEPLOYMENT = "replica"
+REQUEST_ROUTER = "serving.ray_router:TwoChoiceRouter"
+"""Import path of what chooses among a version's replicas for calls by handle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ class RayCluster:
         claim = Claim(model=spec.model, epoch=epoch, owner=owner)
         with _translated(f"deploying {name}"):
             self._deployer.deploy(
-                claim, name, _options(spec, replicas, resources), pickle.dumps(spec)
+                claim, name, deployment_options(spec, replicas, resources), pickle.dumps(spec)
             )
         return name
 
@@ -201,6 +203,18 @@ class RayCluster:
         wanted = application_name(model, version)
         found = (a for a in self.applications() if application_name(a.model, a.version) == wanted)
         return next(found, None)
+
+    def handle(self, model: str, version: int) -> Any:
+        """Serve's handle to the replicas of a version; see `Replica` for what it can be asked.
+
+        Raises:
+            ServingError: the version is not deployed.
+        """
+        from ray import serve
+
+        name = application_name(model, version)
+        with _translated(f"looking for the replicas of {name}"):
+            return serve.get_deployment_handle(DEPLOYMENT, app_name=name)
 
     def applications(self) -> tuple[Application, ...]:
         """Every version on the cluster; applications with other names are not ours."""
@@ -231,10 +245,10 @@ class RayCluster:
             time.sleep(_POLL_S)
 
 
-def _options(spec: ReplicaSpec, replicas: int, resources: Resources) -> dict[str, Any]:
+def deployment_options(spec: ReplicaSpec, replicas: int, resources: Resources) -> dict[str, Any]:
     """Of the deployment; see `DeployerActor.deploy`."""
     return {
-        "name": _DEPLOYMENT,
+        "name": DEPLOYMENT,
         "version": content_digest(dataclasses.asdict(spec)),
         "num_replicas": replicas,
         "ray_actor_options": {
@@ -242,8 +256,9 @@ def _options(spec: ReplicaSpec, replicas: int, resources: Resources) -> dict[str
             "num_gpus": resources.num_gpus,
             "runtime_env": worker_env(),
         },
-        # Serve carries no requests; nothing may wait for a slot.
+        # Serve counts calls by handle only; the replica itself refuses what it cannot take.
         "max_ongoing_requests": 1_000_000,
+        "request_router_config": {"request_router_class": REQUEST_ROUTER},
         "graceful_shutdown_timeout_s": spec.shutdown_timeout_s,
         "graceful_shutdown_wait_loop_s": 0.1,
         "health_check_period_s": 2.0,

@@ -8,6 +8,7 @@ reader, a command, a rollout), `ReplicaDirectory` for replicas, which may not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -25,26 +26,45 @@ class DirectoryUnavailable(ServingError):
 
 
 class DirectoryActor:
-    """`DirectoryState` as an actor: one call at a time, each stamped with the actor's clock."""
+    """`DirectoryState` as an actor. One method waits, so Ray runs all of them on one event loop;
+    the others still run one at a time and to their end, each stamped with the actor's clock."""
 
     def __init__(self, settings: DirectorySettings) -> None:
         self._state = DirectoryState(settings, now_s=time.monotonic())
+        self._told = 0
+        self._news = asyncio.Event()
 
     def publish(self, endpoint: Endpoint) -> int:
         """See `DirectoryState.publish`."""
-        return self._state.publish(endpoint, now_s=time.monotonic())
+        return self._tell(self._state.publish(endpoint, now_s=time.monotonic()))
 
     def mark_draining(self, replica_id: str) -> int:
         """See `DirectoryState.mark_draining`."""
-        return self._state.mark_draining(replica_id, now_s=time.monotonic())
+        return self._tell(self._state.mark_draining(replica_id, now_s=time.monotonic()))
 
     def remove(self, replica_id: str) -> int:
         """See `DirectoryState.remove`."""
-        return self._state.remove(replica_id)
+        return self._tell(self._state.remove(replica_id))
+
+    def _tell(self, generation: int) -> int:
+        """Wake those who wait for a change, if it is one."""
+        if generation != self._told:
+            self._told = generation
+            self._news.set()
+            self._news = asyncio.Event()
+        return generation
 
     def snapshot(self) -> Snapshot:
         """See `DirectoryState.snapshot`."""
         return self._state.snapshot(now_s=time.monotonic())
+
+    async def changed(self, generation: int, wait_s: float) -> bool:
+        """Whether the list is of another generation; waits for it, `wait_s` at most."""
+        if self._state.generation(now_s=time.monotonic()) == generation:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._news.wait()
+        return self._state.generation(now_s=time.monotonic()) != generation
 
     def ack(self, edge_id: str, generation: int) -> None:
         """See `DirectoryState.ack`."""
@@ -100,6 +120,14 @@ class DirectoryClient:
                 "replicas so far; keep the last list and ask again in a few seconds"
             )
         return found.generation, found.endpoints
+
+    def changed(self, generation: int, wait_s: float) -> bool:
+        """Whether the list is of another generation; waits for it, `wait_s` at most."""
+        try:
+            return bool(self._call("changed", generation, wait_s))
+        except AttributeError:  # a directory that an earlier release made is asked for the list
+            time.sleep(wait_s)
+            return True
 
     def ack(self, edge_id: str, generation: int) -> None:
         """Says that an edge serves from this generation."""

@@ -104,6 +104,11 @@ class DirectoryState:
             complete=self._complete(now_s),
         )
 
+    def generation(self, *, now_s: float) -> int:
+        """The generation that `snapshot` would have."""
+        self._expire(now_s)
+        return self._generation
+
     def ack(self, edge_id: str, generation: int, *, now_s: float) -> None:
         """An edge says that it serves from this generation; repeated as its heartbeat."""
         self._acks[edge_id] = _Ack(generation=generation, seen_at_s=now_s)

@@ -26,3 +26,5 @@ class Endpoint:
     host: str
     port: int
     state: EndpointState
+    zone: str | None = None
+    """Where to prefer it from; None where zones are not known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,11 @@ from tests.fakes.record import memory_record
 # land meets the same examples each time it is tried; elsewhere new ones are looked for.
 hypothesis.settings.register_profile("liftlock", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("liftlock")
+
+# A shell has what it starts in the background ignore SIGINT, and children ignore it then too, also
+# those that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def free_port() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,16 +35,20 @@ def test_command_line_imports_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_client_needs_httpx_and_nothing_else_of_ours() -> None:
+def test_client_and_router_can_be_taken_out_alone(tmp_path: Path) -> None:
+    for name in ("client", "router"):
+        shutil.copytree(ROOT / "serving" / name, tmp_path / "serving" / name)
+    shutil.copy(ROOT / "serving" / "__init__.py", tmp_path / "serving")
     code = (
         "import sys, serving.client; "
-        "print(sorted(m for m in sys.modules if m.split('.')[0] in "
-        f"{PACKAGES} and not m.startswith('serving.client')))"
+        "print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('serving.')}), "
+        "serving.client.__file__)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert found.stdout.strip() == "['serving']"
+    where = tmp_path / "serving" / "client" / "__init__.py"
+    assert found.stdout.strip() == f"['client', 'router'] {where}"
 
 
 def test_layers_hold() -> None:

@@ -8,7 +8,6 @@ import datetime
 from jobs.status import judge
 from jobs.status.facts import (
     Attempt,
-    Burn,
     Edge,
     Frozen,
     Owner,
@@ -23,7 +22,7 @@ from jobs.status.reading import Unread, had
 from registry.model import INTERRUPTED, StageEvidence, Tag
 from serving.edge.interval import Interval, together
 from serving.edge.status import VersionStatus
-from serving.slo import SLO
+from serving.slo import SLO, burn
 
 RUN_NAME = "mlflow.runName"
 
@@ -51,7 +50,7 @@ def assemble(found: Gathered) -> Status:
         slo=slo,
         edge=_edge(found, slo),
         now=_now(found, slo),
-        burn=_burn(found, slo),
+        budget=_budget(found, slo),
         last=last,
         work=work,
         owner=owner,
@@ -96,14 +95,11 @@ def _now(found: Gathered, slo: SLO | None) -> Traffic | None:
     return _traffic(together(s.interval for s in seen.values()), slo)
 
 
-def _burn(found: Gathered, slo: SLO | None) -> tuple[Burn, ...]:
+def _budget(found: Gathered, slo: SLO | None) -> tuple[burn.Standing, ...]:
     if slo is None:
         return ()
-    windows = {round(w.seconds): w for w in had(found.windows) or ()}
-    return tuple(
-        Burn(seconds=w.seconds, requests=w.requests, faults=w.faults, availability=slo.availability)
-        for w in windows.values()
-    )
+    counted = had(found.counted)
+    return burn.standings(slo, counted.over if counted is not None else lambda _: None)
 
 
 def _edge(found: Gathered, slo: SLO | None) -> Edge | None:

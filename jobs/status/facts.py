@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from registry.ledger import LedgerEntry, Waiver
 from serving.slo import SLO
+from serving.slo.burn import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,28 +29,6 @@ class Traffic:
     def fault_share(self) -> float | None:
         """Server faults per request; None without requests."""
         return self.faults / self.requests if self.requests else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Burn:
-    """How fast the error budget is used up, over the last `seconds`."""
-
-    seconds: float
-    requests: int
-    faults: int
-    availability: float
-    """The share of requests that was promised to be answered."""
-
-    @property
-    def rate(self) -> float | None:
-        """1 uses the budget up exactly at the end of the promise's window; None without requests.
-
-        The burn rate of the SRE Workbook (Beyer et al. 2018, chapter 5): share of faults over
-        the share that is allowed.
-        """
-        if not self.requests:
-            return None
-        return self.faults / self.requests / (1.0 - self.availability)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +193,8 @@ class Status:
     """None while it does not run."""
     now: Traffic | None = None
     """All versions together."""
-    burn: tuple[Burn, ...] = ()
-    """Over a few minutes, and over as much of the last hour as is known."""
+    budget: tuple[Standing, ...] = ()
+    """How each part of the promise stands; empty where the promise is not known."""
     last: Attempt | None = None
     work: Work | None = None
     owner: Owner | None = None

@@ -24,8 +24,6 @@ from serving.edge.status import EdgeStatus
 
 INTERVAL_S = 1.2
 """Between two readings: Envoy updates its histograms once a second, so one update lies between."""
-WINDOWS_S = (300.0, history.KEEP_S)
-"""What the burn is told over: long enough to smooth, short enough to be news."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +45,7 @@ class _OfRecord:
     work: Pending[Unfinished | None]
 
 
-_OfHome = tuple[
-    Known[EdgeStatus], Known[tuple[history.Window, ...]], Known[tuple[Waiting, ...]], Known[Kept]
-]
+_OfHome = tuple[Known[EdgeStatus], Known[history.Counted], Known[tuple[Waiting, ...]], Known[Kept]]
 
 
 class Opener:
@@ -98,7 +94,7 @@ class Observer:
         log = found.log.get(limit_s) if found else None
         settings, evidence = self._of_champion(found, had(log))
         self._listen(found, had(log))
-        edge, windows, journal, kept = self._of_home(needs_copy=had(log) is None)
+        edge, counted, journal, kept = self._of_home(needs_copy=had(log) is None)
         if first is not None:
             read = first.get(limit_s)
             self._before = read if isinstance(read, _Reading) else None
@@ -115,7 +111,7 @@ class Observer:
                 last=found.last.get(limit_s) if found else None,
                 work=found.work.get(limit_s) if found else None,
                 edge=edge,
-                windows=windows,
+                counted=counted,
                 journal=journal,
                 kept=kept,
                 traffic=self._traffic(),
@@ -154,18 +150,14 @@ class Observer:
     def _of_home(self, *, needs_copy: bool) -> _OfHome:
         edge, kept, model = self._ports.edge, self._ports.journal, self._model
 
-        def windows() -> tuple[history.Window, ...]:
-            found = [edge.window(model, seconds) for seconds in WINDOWS_S]
-            return tuple(w for w in found if w is not None)
-
         status = self._reader.begin("edge", edge.status)
-        counted = self._reader.begin("windows", windows)
+        counts = self._reader.begin("counted", lambda: edge.counted(model))
         journal = self._reader.begin("journal", lambda: kept.waiting(model))
         copy = self._reader.begin("kept", lambda: kept.kept(model)) if needs_copy else None
         limit_s = self._reader.limit_s
         return (
             status.get(limit_s),
-            counted.get(limit_s),
+            counts.get(limit_s),
             journal.get(limit_s),
             copy.get(limit_s) if copy is not None else None,
         )

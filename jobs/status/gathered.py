@@ -13,7 +13,7 @@ from pipelines import ownership
 from pipelines.config import PromotionConfig
 from registry.ledger import Log
 from registry.model import StageEvidence
-from serving.edge.history import Window
+from serving.edge.history import Counted
 from serving.edge.interval import Interval
 from serving.edge.status import EdgeStatus
 
@@ -78,7 +78,7 @@ class Gathered:
     heard: Known[Heard]
     edge: Known[EdgeStatus]
     traffic: Known[Mapping[int, Seen]]
-    windows: Known[tuple[Window, ...]]
+    counted: Known[Counted]
     journal: Known[tuple[Waiting, ...]]
     kept: Known[Kept]
     """What this machine last knew; None where the record itself was read."""

@@ -247,10 +247,10 @@ class LiveEdge:
         versions = [v.version for v in found.versions if v.model == model]
         return asyncio.run(_counts(found.admin_url, model, versions))
 
-    def window(self, model: str, seconds: float) -> history.Window | None:
+    def counted(self, model: str) -> history.Counted | None:
         """What the edge counted lately."""
         known = history.load(EdgeHome.of(self._home).counts)
-        return history.over(known, model, seconds, now_s=time.monotonic())
+        return known.of(model, now_s=time.monotonic())
 
 
 async def _counts(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jobs.status.facts import Attempt, Burn, Owner, OwnerState, Status, Traffic, Version, Work
+from jobs.status import budget
+from jobs.status.facts import Attempt, Owner, OwnerState, Status, Traffic, Version, Work
 from jobs.status.facts import WorkState as State
 from pipelines import waivers
 from pipelines.ownership import describe
@@ -19,7 +20,7 @@ SOURCES = {
     "work": "at work",
     "heard": "owner",
     "traffic": "now",
-    "windows": "budget",
+    "counted": "budget",
 }
 """What a source that cannot be read is called, where its own name says little."""
 OWNER_TOLD = {
@@ -64,8 +65,8 @@ def as_line(status: Status, *, numbers: bool = True) -> str:
         parts.append("edge not running")
     if numbers and status.now is not None:
         parts.append(_traffic(status.now))
-    if numbers and status.burn:
-        parts.append(_burn(status.burn[0]))
+    news = budget.lately(status.budget[0]) if status.budget else None
+    parts += [news] if numbers and news is not None else []
     if status.last is not None:
         parts.append(f"last try {status.last.ending} {status.last.ended_at}")
     if status.work is not None:
@@ -92,7 +93,7 @@ def as_json(status: Status) -> dict[str, Any]:
         "slo": slo,
         "owner": owner,
         "now": _traffic_json(status.now),
-        "burn": [_burn_json(b) for b in status.burn],
+        "budget": [budget.as_json(standing) for standing in status.budget],
     }
     if status.edge is not None:
         found["edge"]["versions"] = [_version_json(v) for v in status.edge.versions]
@@ -168,10 +169,8 @@ def _numbers(status: Status) -> list[tuple[str, str]]:
         if status.slo is not None and status.now.latency_ms is not None:
             promised = f" (promised: {status.slo.latency_ms:g} ms)"
         lines.append(("now", _traffic(status.now) + promised))
-    if status.burn:
-        allowed = f"{_percent(1 - status.burn[0].availability)} may fail"
-        lines.append(("budget", f"{'; '.join(_burn(b) for b in status.burn)}; {allowed}"))
-    return lines
+    told = [budget.as_line(standing) for standing in status.budget]
+    return lines + [("budget", line) for line in told if line is not None]
 
 
 def _traffic(now: Traffic) -> str:
@@ -183,13 +182,6 @@ def _traffic(now: Traffic) -> str:
         f"{now.requests / now.seconds:.1f} requests/s, p{now.latency_quantile * 100:g} {latency}, "
         f"faults {_percent(share)} ({now.faults} of {now.requests:,} in {now.seconds:.1f} s)"
     )
-
-
-def _burn(burn: Burn) -> str:
-    over = f"{burn.seconds / 60:.1f} min"
-    if burn.rate is None:
-        return f"no traffic in {over}"
-    return f"burns {burn.rate:.1f} x over {over} ({burn.faults} of {burn.requests:,} failed)"
 
 
 def _attempt(last: Attempt) -> str:
@@ -241,10 +233,6 @@ def _one_line(text: str) -> str:
 
 def _traffic_json(now: Traffic | None) -> dict[str, Any] | None:
     return {**dataclasses.asdict(now), "fault_share": now.fault_share} if now is not None else None
-
-
-def _burn_json(burn: Burn) -> dict[str, Any]:
-    return {**dataclasses.asdict(burn), "rate": burn.rate}
 
 
 def _version_json(version: Version) -> dict[str, Any]:

@@ -6,8 +6,8 @@
         print(client.correct("She go to school every days."))
 
 `AsyncClient` has the same methods as coroutines. Several addresses are balanced, and one that fails
-is passed over: `Client(["http://a:8000", "http://b:8000"])`. Needs httpx and nothing else of this
-project, so it can be copied or published alone.
+is passed over: `Client(["http://a:8000", "http://b:8000"])`. Needs httpx, and
+of this project `serving.router`, which needs nothing: the two are copied or published together.
 """
 
 from serving.client.async_client import AsyncClient
@@ -26,7 +26,16 @@ from serving.client.errors import (
 from serving.client.hedge import Hedge
 from serving.client.rate_limit import RateLimit
 from serving.client.streams import AsyncCompletionStream, CompletionStream
-from serving.client.types import Completion, Correction, Edit, Health, Model, Piece
+from serving.client.types import (
+    Completion,
+    Correction,
+    EdgeStats,
+    Edit,
+    Health,
+    Model,
+    Piece,
+    Stats,
+)
 
 __all__ = [
     "AsyncClient",
@@ -39,6 +48,7 @@ __all__ = [
     "ConnectionFailed",
     "Correction",
     "DeadlineExceeded",
+    "EdgeStats",
     "Edit",
     "Health",
     "Hedge",
@@ -49,5 +59,6 @@ __all__ = [
     "Piece",
     "RateLimit",
     "ServerFault",
+    "Stats",
     "VersionNotServed",
 ]

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import httpx
 
 from serving.client import orphans, retry, sse, transport
-from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T
+from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T, Wait
+
+
+async def drive(flow: Flow[T], move: Callable[[Send | Race], Awaitable[Outcome | Raced]]) -> T:
+    """A call's result, its bytes moved by `move`; what it holds is given back in any case."""
+    outcome: Outcome | Raced | None = None
+    try:
+        while True:
+            try:
+                step = flow.send(outcome)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            if isinstance(step, Wait):
+                await asyncio.sleep(step.delay_s)
+                outcome = None
+            else:
+                outcome = await move(step)
+    finally:
+        flow.close()
 
 
 class AsyncDriver:
@@ -29,24 +49,12 @@ class AsyncDriver:
 
     async def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is cancelled."""
-        outcome: Outcome | Raced | None = None
-        try:
-            while True:
-                try:
-                    step = flow.send(outcome)
-                except StopIteration as done:
-                    result: T = done.value
-                    return result
-                match step:
-                    case Send():
-                        outcome = await self._attempt(step, self._http)
-                    case Race():
-                        outcome = await self._race(step)
-                    case _:
-                        await asyncio.sleep(step.delay_s)
-                        outcome = None
-        finally:
-            flow.close()
+        return await drive(flow, self._move)
+
+    async def _move(self, step: Send | Race) -> Outcome | Raced:
+        if isinstance(step, Race):
+            return await self._race(step)
+        return await self._attempt(step, self._http)
 
     async def _attempt(self, step: Send, http: httpx.AsyncClient) -> Outcome:
         client, answered = self._left_early if step.opens else http, False

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from serving.client import calls, retry, transport
+from serving.client import calls, retry, transport, types
 from serving.client.hedge import Hedge
 from serving.client.settings import Chance, Config, Session, Wish
 from serving.client.streams import Opening
@@ -56,6 +56,10 @@ class Base:
         self._session = Session(config, chance)
         self._wiring = transport.Wiring(addresses=config.addresses, tls=tls)
         self._connect()
+
+    def stats(self) -> types.Stats:
+        """What was sent to which address so far."""
+        return self._session.edges.stats()
 
     def _connect(self) -> None:
         raise NotImplementedError

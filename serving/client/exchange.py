@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from serving.client import balance, refusals, retry
+from serving import router
+from serving.client import edges, refusals, retry
 from serving.client.settings import Session
 from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, Wait
 
@@ -122,10 +123,10 @@ class Exchange:
         return is_ok and self._call.hedged and self._attempts == 0
 
     def _race(
-        self, held: contextlib.ExitStack, lease: balance.Lease, first: Send, after_s: float
+        self, held: contextlib.ExitStack, lease: edges.Lease, first: Send, after_s: float
     ) -> Flow[Outcome]:
         began_s = self._session.now_s()
-        second: list[balance.Lease] = []
+        second: list[edges.Lease] = []
 
         def begin() -> Send | None:
             hedging = self._session.hedging
@@ -143,15 +144,15 @@ class Exchange:
         if raced.first is not None:
             self._ended(lease, raced.first)
         elif second:  # overtaken: an address that hangs must not go unnoticed
-            lease.give_back(balance.Ending.LATE, self._session.now_s())
+            lease.give_back(edges.LATE)
         if raced.second is not None and second:
             self._ended(second[0], raced.second)
         return _better(raced)
 
-    def _send(self, held: contextlib.ExitStack) -> tuple[balance.Lease, Send]:
+    def _send(self, held: contextlib.ExitStack) -> tuple[edges.Lease, Send]:
         """An attempt at an address that this call has not tried, where there is one."""
         config, call = self._session.config, self._call
-        lease = held.enter_context(self._session.lease(self._tried))
+        lease = held.enter_context(self._session.edges.lease(self._tried))
         self._tried.append(lease.address)
         left_s = max(self._left_s(), _SHORTEST_S)
         attempt_s = min(config.timeout_s, left_s)
@@ -182,18 +183,18 @@ class Exchange:
             headers["x-liftlock-version-pin"] = str(self.version)
         return headers
 
-    def _ended(self, lease: balance.Lease, outcome: Outcome) -> None:
+    def _ended(self, lease: edges.Lease, outcome: Outcome) -> None:
         if isinstance(outcome, Opened):
-            lease.answered(self._session.now_s())
+            lease.answered()
             return  # it goes on
-        lease.give_back(_ending(outcome), self._session.now_s())
+        lease.give_back(_said_of_address(outcome))
         hedging = self._session.hedging
         is_full = isinstance(outcome, retry.Reply) and outcome.status in (429, 503)
         if hedging is not None and is_full:
             hedging.full()
 
     def _pause_s(self, outcome: retry.Reply | retry.Failure) -> float | None:
-        untried = bool(balance.untried(self._session.endpoints, self._tried))
+        untried = self._session.edges.untried(self._tried)
         self._attempts += 1
         self._counted += not retry.moves_on(outcome, untried=untried)
         situation = retry.Situation(
@@ -240,8 +241,8 @@ def _better(raced: Raced) -> Outcome:
     return max(found, key=worth)
 
 
-def _ending(outcome: retry.Reply | retry.Failure) -> balance.Ending:
+def _said_of_address(outcome: retry.Reply | retry.Failure) -> router.Outcome:
     if isinstance(outcome, retry.Reply):
-        return balance.Ending.ANSWERED
+        return edges.ANSWERED
     late = outcome.kind is retry.FailureKind.TIMEOUT
-    return balance.Ending.LATE if late else balance.Ending.UNREACHED
+    return edges.LATE if late else edges.UNREACHED

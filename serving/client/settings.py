@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib import parse
 
-from serving.client import balance, hedge, retry
+from serving.client import edges, hedge, retry
 
 _LONGEST_S = 1e9
 
@@ -66,14 +65,13 @@ class Wish:
 
 
 class Session:
-    """A client's settings and its state: in-flight counts and what hedging has seen."""
+    """A client's settings and its state: what it knows of its addresses and of latencies."""
 
     def __init__(self, config: Config, chance: Chance) -> None:
         self.config = config
         self.chance = chance
-        self.endpoints = tuple(balance.Endpoint(address) for address in config.addresses)
+        self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s)
         self.hedging = hedge.Hedging(config.hedge) if config.hedge is not None else None
-        self._lock = threading.Lock()
 
     def now_s(self) -> float:
         """The monotonic clock."""
@@ -83,13 +81,6 @@ class Session:
         """When a call that begins now must be over."""
         own_s = wish.deadline_s
         return self.now_s() + (own_s if own_s is not None else self.config.deadline_s)
-
-    def lease(self, tried: Sequence[str]) -> balance.Lease:
-        """An address for the next attempt of a call: one it has not tried, where there is one."""
-        among = balance.untried(self.endpoints, tried) or self.endpoints
-        # Choosing and counting go together: two threads must not both see the same idle address.
-        with self._lock:
-            return balance.pick(among, self.chance.rng, self.now_s())
 
 
 def check_version(version: int | None) -> None:

@@ -44,6 +44,29 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeStats:
+    """What a client did with one of its addresses."""
+
+    address: str
+    picks: int
+    """Attempts sent there so far, those included that did not reach it."""
+    in_flight: int
+    """Attempts of this client that are not over."""
+    is_left_out: bool
+    """Whether it failed and gets nothing for a moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What a client sent where, so far."""
+
+    picks: int
+    """Attempts at all addresses together; a call that is repeated or hedged has several."""
+    edges: tuple[EdgeStats, ...]
+    """In the order in which the client was given them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """A completed prompt. Printing it gives the text."""
 

@@ -13,8 +13,8 @@ def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
     """Replace `path` by `data` with a rename inside its directory, which must exist.
 
     `durable` waits until the disk has it; leave it out for what is rebuilt after a crash.
-    The rename is also what Envoy watches for. Raises EdgeError where it cannot be written, such as
-    on a full disk; the old bytes are then still there, and nothing else is.
+    Raises EdgeError where it cannot be written, such as on a full disk; the old bytes are then
+    still there, and nothing else is.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -29,6 +29,15 @@ def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
             f"{path} could not be written ({exc.strerror}), so the edge goes on as it was; make "
             "room there or mend its permissions, then run the same command again"
         ) from exc
+
+
+def mark(path: Path) -> tuple[int, ...]:
+    """Changes whenever a file is replaced or written; empty where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return ()
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _write(path: Path, data: bytes, *, durable: bool) -> None:

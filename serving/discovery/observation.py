@@ -18,11 +18,16 @@ class Listing:
 
     generation: int
     endpoints: tuple[endpoint.Endpoint, ...]
+    as_of_s: float | None = None
+    """When this was known to be so (monotonic seconds), from a source that answers from memory;
+    None from one that asks each time."""
+    refused: tuple[str, ...] = ()
+    """What the source left out, and why, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The last good listing and when it came (monotonic seconds); None before the first."""
+    """The last good listing and when it was so (monotonic seconds); None before the first."""
 
     listing: Listing | None = None
     listed_at_s: float | None = None
@@ -33,10 +38,13 @@ class Observation:
         return self.listing.endpoints if self.listing is not None else ()
 
     def age_s(self, now_s: float) -> float | None:
-        """Seconds since the source last answered; None when it never did."""
+        """Seconds since what is believed was known to be so; None when nothing is believed."""
         return now_s - self.listed_at_s if self.listed_at_s is not None else None
 
 
 def observe(previous: Observation, listing: Listing | None, *, now_s: float) -> Observation:
     """The belief after one more attempt to list; `listing` is None when the attempt failed."""
-    return previous if listing is None else Observation(listing=listing, listed_at_s=now_s)
+    if listing is None:
+        return previous
+    as_of_s = now_s if listing.as_of_s is None else min(listing.as_of_s, now_s)
+    return Observation(listing=listing, listed_at_s=as_of_s)

@@ -37,6 +37,9 @@ class Directory(Protocol):
     def snapshot(self) -> tuple[int, Sequence[endpoint.Endpoint]]:
         """The generation and every endpoint; raises when the cluster does not answer."""
 
+    def changed(self, generation: int, wait_s: float) -> bool:
+        """Whether there is another generation; waits for it, `wait_s` at most."""
+
     def ack(self, edge_id: str, generation: int) -> None:
         """Record what an edge serves from."""
 
@@ -65,10 +68,24 @@ class ChildSource:
         self._process: subprocess.Process | None = None
         self._started_at_s: float | None = None
         self._turn = asyncio.Lock()
+        self._known: observation.Listing | None = None
+        """The latest, where the directory has just said that it has no other."""
+        self._latest: observation.Listing | None = None
 
     async def list(self) -> observation.Listing:
-        answer = await self._ask({"ask": "list"})
-        return sources.parse_listing(answer, origin="the Ray directory")
+        known, self._known = self._known, None
+        if known is None:
+            answer = await self._ask({"ask": "list"})
+            known = sources.parse_listing(answer, origin="the Ray directory")
+        self._latest = known
+        return known
+
+    async def changed(self, generation: int) -> None:
+        """The directory itself waits, so a change is here as soon as it is there."""
+        answer = await self._ask({"ask": "changed", "generation": generation})
+        latest = self._latest
+        same = latest is not None and latest.generation == generation
+        self._known = latest if same and answer.get("changed") is False else None
 
     async def ack(self, edge_id: str, generation: int) -> None:
         await self._ask({"ask": "ack", "edge_id": edge_id, "generation": generation})
@@ -206,6 +223,8 @@ def _perform(directory: Directory, request: dict[str, Any]) -> dict[str, Any]:
     if request["ask"] == "ack":
         directory.ack(request["edge_id"], request["generation"])
         return {}
+    if request["ask"] == "changed":
+        return {"changed": directory.changed(request["generation"], sources.WAIT_S)}
     generation, endpoints = directory.snapshot()
     return {
         "generation": generation,

@@ -11,12 +11,14 @@ route is empty and the edge answers 503. A version the plan does not list never 
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from serving import endpoint
 from serving.discovery import traffic
+from serving.keys.rules import KeyRules
 
 _MAX_PORT = 65_535
 
@@ -48,6 +50,7 @@ class Address:
 
     host: str
     port: int
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,7 @@ class Snapshot:
     clusters: tuple[Cluster, ...]
     routes: tuple[ModelRoute, ...]
     refused: tuple[str, ...] = ()
+    keys: KeyRules = field(default_factory=KeyRules)
 
     def addresses(self, key: ClusterKey) -> tuple[Address, ...]:
         """The ready replicas of one version; empty when it has none."""
@@ -101,18 +105,26 @@ def build(
     `retained` clusters exist even without endpoints: a removed cluster resets the requests it
     still carries, so the caller says when one may go (see `retain`).
     """
-    listed = tuple(endpoints)
-    refused = tuple(reason for reason in map(_fault, listed) if reason is not None)
-    usable = [e for e in listed if _fault(e) is None]
-    keys = {*live_keys(usable, plan), *retained}
-    clusters = tuple(_cluster(key, usable) for key in sorted(keys))
+    refused: list[str] = []
+    members: dict[ClusterKey, dict[tuple[str, int], Address]] = {}
+    for replica in endpoints:
+        key = _usable_key(replica.model, replica.version)
+        address = _usable_address(replica.host, replica.port, replica.zone or "")
+        if key is None or address is None:
+            refused.append(_fault(replica))
+            continue
+        known = members.setdefault(key, {})
+        if replica.state is endpoint.EndpointState.READY:
+            known.setdefault((replica.host, replica.port), address)
+    keys = {*members, *live_keys((), plan), *retained}
+    clusters = tuple(_cluster(key, members.get(key, {})) for key in sorted(keys))
     ready = {cluster.key for cluster in clusters if cluster.addresses}
     models = plan.models if plan is not None else ()
     return Snapshot(
         epoch=plan.epoch if plan is not None else None,
         clusters=clusters,
         routes=tuple(_route(model, ready) for model in models),
-        refused=refused,
+        refused=tuple(refused),
     )
 
 
@@ -121,8 +133,8 @@ def live_keys(
 ) -> frozenset[ClusterKey]:
     """The versions that have an endpoint in any state, or a place in the plan."""
     models = plan.models if plan is not None else ()
-    planned = {ClusterKey(model=m.model, version=w.version) for m in models for w in m.weights}
-    return frozenset(planned | {ClusterKey(model=e.model, version=e.version) for e in endpoints})
+    planned = {_key(m.model, w.version) for m in models for w in m.weights}
+    return frozenset(planned | {_key(e.model, e.version) for e in endpoints})
 
 
 def retain(
@@ -139,15 +151,37 @@ def retain(
     return kept | dict.fromkeys(live, now_s)
 
 
-def _cluster(key: ClusterKey, endpoints: Iterable[endpoint.Endpoint]) -> Cluster:
-    addresses = {
-        Address(host=e.host, port=e.port)
-        for e in endpoints
-        if e.state is endpoint.EndpointState.READY
-        and e.model == key.model
-        and e.version == key.version
-    }
-    return Cluster(key=key, addresses=tuple(sorted(addresses)))
+def _cluster(key: ClusterKey, members: Mapping[tuple[str, int], Address]) -> Cluster:
+    return Cluster(key=key, addresses=tuple(members[place] for place in sorted(members)))
+
+
+# Listings of 1,000 replicas come many times a second and hardly differ.
+@functools.lru_cache(maxsize=65_536)
+def _usable_address(host: str, port: int, zone: str) -> Address | None:
+    """None for what cannot be told to Envoy, which takes IP addresses here, no names."""
+    if not 0 < port <= _MAX_PORT or not zone.isprintable() or not _is_ip_address(host):
+        return None
+    return Address(host=host, port=port, zone=zone)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _usable_key(model: str, version: int) -> ClusterKey | None:
+    if not model or not model.isprintable() or version < 1:
+        return None
+    return _key(model, version)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _key(model: str, version: int) -> ClusterKey:
+    return ClusterKey(model=model, version=version)
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host  # an interface's name means nothing on another machine
 
 
 def _route(model: traffic.ModelTraffic, ready: set[ClusterKey]) -> ModelRoute:
@@ -161,15 +195,13 @@ def _route(model: traffic.ModelTraffic, ready: set[ClusterKey]) -> ModelRoute:
     return ModelRoute(model=model.model, shares=weighted or standbys)
 
 
-def _fault(replica: endpoint.Endpoint) -> str | None:
-    """Why a replica cannot be told to Envoy, or None. Envoy takes IP addresses here, no names."""
+def _fault(replica: endpoint.Endpoint) -> str:
+    """Why a replica cannot be told to Envoy."""
     where = f"replica {replica.replica_id!r} of {replica.model!r} at {replica.host}:{replica.port}"
-    if not replica.model or replica.version < 1:
+    if _usable_key(replica.model, replica.version) is None:
         return f"{where}: no model or no version"
     if not 0 < replica.port <= _MAX_PORT:
         return f"{where}: the port is not 1 to {_MAX_PORT}"
-    try:
-        ipaddress.ip_address(replica.host)
-    except ValueError:
-        return f"{where}: the host must be an IP address"
-    return None
+    if not (replica.zone or "").isprintable():
+        return f"{where}: the zone is no name"
+    return f"{where}: the host must be an IP address"

@@ -1,7 +1,8 @@
 """Where endpoints come from. Every source gives complete listings, or fails and says so.
 
-The protocol is small so that a static file, the Ray directory and (later) Kubernetes are alike
-to the edge, which polls, keeps the last good listing and acknowledges what Envoy really shows.
+The protocol is small so that a static file, the Ray directory and Kubernetes are alike to
+discovery, which waits for a change, keeps the last good listing and acknowledges what every edge
+really shows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from typing import Any, Protocol
 
 from registry import strict_yaml
 from serving import endpoint
-from serving.discovery import errors, observation
+from serving.discovery import errors, files, observation
+
+WAIT_S = 0.2
+"""Longest wait for a change; an answer gets so old, and an acknowledgement waits so long."""
+_LOOK_S = 0.02
 
 
 class Source(Protocol):
@@ -20,6 +25,10 @@ class Source(Protocol):
 
     async def list(self) -> observation.Listing:
         """All endpoints known now; raises SourceFailed."""
+
+    async def changed(self, generation: int) -> None:
+        """Return once there may be a listing of another generation; one that cannot be sure
+        returns after about `WAIT_S`. Raises SourceFailed."""
 
     async def ack(self, edge_id: str, generation: int) -> None:
         """Tell the source that an edge serves from this generation; raises SourceFailed."""
@@ -36,9 +45,24 @@ class StaticFileSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._read_mark: tuple[int, ...] = ()
+        self._known: observation.Listing | None = None
 
     async def list(self) -> observation.Listing:
-        return await asyncio.to_thread(self._read)
+        mark = files.mark(self._path)  # before reading: a change meanwhile is seen
+        if self._known is None or mark != self._read_mark or not mark:
+            self._known = None
+            self._known = await asyncio.to_thread(self._read)
+            self._read_mark = mark
+        return self._known
+
+    async def changed(self, generation: int) -> None:
+        """A file tells nobody that it was replaced, so it is watched."""
+        del generation  # the file may name its own, and be changed without changing that
+        for _ in range(round(WAIT_S / _LOOK_S)):
+            if files.mark(self._path) != self._read_mark:
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def ack(self, edge_id: str, generation: int) -> None:
         """A file has nobody to tell."""
@@ -83,6 +107,7 @@ def endpoint_from_json(data: Any) -> endpoint.Endpoint:
         host=str(data["host"]),
         port=int(data["port"]),
         state=endpoint.EndpointState(data.get("state", endpoint.EndpointState.READY)),
+        zone=None if data.get("zone") is None else str(data["zone"]),
     )
 
 
@@ -96,4 +121,5 @@ def endpoint_to_json(replica: endpoint.Endpoint) -> dict[str, Any]:
         "host": replica.host,
         "port": replica.port,
         "state": replica.state.value,
+        "zone": getattr(replica, "zone", None),  # a replica of an earlier release has no field
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import logging
 import signal
 import socket
@@ -12,23 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from serving import errors
-from serving.discovery import ray_source, sources
-from serving.edge import config, home, service
+from serving.discovery import choose
+from serving.edge import config, home, service, settings_file
 
 
 def parser() -> argparse.ArgumentParser:
     """The options; each stands for a field of EdgeSettings where the names agree."""
-    defaults = config.EdgeSettings()
     options = argparse.ArgumentParser(prog="python -m serving.edge", description=__doc__)
     options.add_argument("--home", type=Path, required=True, help="liftlock's home directory")
-    source = options.add_mutually_exclusive_group(required=True)
-    source.add_argument("--ray-address", help="Ray cluster whose directory lists the replicas")
-    source.add_argument("--endpoints", type=Path, help="JSON or YAML file that lists them instead")
-    options.add_argument("--listen-host", default=defaults.listen_host, help="IP address")
-    options.add_argument("--port", type=int, default=defaults.port)
-    options.add_argument("--admin-port", type=int, default=defaults.admin_port, help="0: any free")
-    options.add_argument("--workers", type=int, default=defaults.workers, help="Envoy threads")
-    options.add_argument("--access-log", action="store_true", help="one JSON line per request")
+    choose.add_options(options)
+    options.add_argument("--config", type=Path, help="YAML file of settings; options win over it")
+    options.add_argument("--listen-host", help="IP address")
+    options.add_argument("--port", type=int)
+    options.add_argument("--admin-port", type=int, help="0: any free")
+    options.add_argument("--workers", type=int, help="Envoy threads")
+    options.add_argument("--access-log", type=float, help="share of requests with a line, 0 to 1")
     options.add_argument("--edge-id", help="name towards the directory (host and port if absent)")
     return options
 
@@ -47,18 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(given: argparse.Namespace) -> None:
-    settings = config.EdgeSettings(
-        listen_host=given.listen_host,
-        port=given.port,
-        admin_port=given.admin_port,
-        workers=given.workers,
-        access_log=given.access_log,
-    )
+    settings = _settings(given)
     edge = service.EdgeService(
         settings,
         home.EdgeHome.of(given.home),
-        _source(given),
-        edge_id=given.edge_id or f"{socket.gethostname()}-{given.port}",
+        choose.source(given),
+        edge_id=given.edge_id or f"{socket.gethostname()}-{settings.port}",
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,10 +59,11 @@ async def _run(given: argparse.Namespace) -> None:
     await edge.run()
 
 
-def _source(given: argparse.Namespace) -> sources.Source:
-    if given.endpoints is not None:
-        return sources.StaticFileSource(given.endpoints)
-    return ray_source.ray_directory(given.ray_address)
+def _settings(given: argparse.Namespace) -> config.EdgeSettings:
+    from_file = settings_file.load(given.config) if given.config else config.EdgeSettings()
+    names = ("listen_host", "port", "admin_port", "workers", "access_log")
+    named = {n: getattr(given, n) for n in names if getattr(given, n) is not None}
+    return dataclasses.replace(from_file, **named)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Asking Envoy what it really does: which replicas, which routes, what came of the requests.
 
-A written file is a wish; only the admin interface tells that Envoy has taken it.
+Discovery knows what Envoy acknowledged; what came of the requests only the admin interface tells.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from serving import errors
 from serving.discovery import snapshot as discovery
 
 _OK = 200
-_COMPLETED, _FAULTS = "upstream_rq_completed", "upstream_rq_5xx"
+_COMPLETED = "upstream_rq_completed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +80,13 @@ class AdminClient:
         return response.status_code == _OK
 
     async def endpoints(self) -> dict[str, frozenset[discovery.Address]]:
-        """The replicas Envoy uses, by cluster name."""
+        """The replicas Envoy uses, by the name of a version's cluster."""
         data = await self._json("/clusters", {"format": "json"})
         return {
             cluster["name"]: frozenset(_address(h) for h in cluster.get("host_statuses", ()))
             for cluster in data.get("cluster_statuses", ())
+            if _is_version(cluster["name"])
         }
-
-    async def route_version(self) -> str | None:
-        """The version of the routes in use; None before the first."""
-        table = await self._route_table()
-        return table.get("version_info") if table is not None else None
 
     async def route_weights(self) -> dict[str, dict[int, int]]:
         """Per model the weight of each version in the routes in use; a model without is empty."""
@@ -102,20 +98,23 @@ class AdminClient:
 
     async def stats(self, cluster: str) -> ClusterStats:
         """The counters of one cluster; all zero for a cluster without requests."""
-        pattern = rf"^cluster\.{re.escape(cluster)}\.(upstream_rq_|outlier_detection\.)"
-        data = await self._json(
-            "/stats", {"format": "json", "histogram_buckets": "cumulative", "filter": pattern}
-        )
+        data = await self._stats(re.escape(cluster))
         return _cluster_stats(data, prefix=f"cluster.{cluster}.")
 
-    async def totals(self) -> dict[str, tuple[int, int]]:
-        """Requests and server faults of every version's cluster since Envoy started, by name."""
-        pattern = rf"^cluster\..+@v\d+\.({_COMPLETED}|{_FAULTS})$"
-        data = await self._json("/stats", {"format": "json", "filter": pattern})
-        found = {name.removeprefix("cluster."): value for name, value in _scalars(data).items()}
-        ends = (f".{_COMPLETED}", f".{_FAULTS}")
-        names = {name.removesuffix(end) for end in ends for name in found if name.endswith(end)}
-        return {n: (found.get(f"{n}{ends[0]}", 0), found.get(f"{n}{ends[1]}", 0)) for n in names}
+    async def totals(self) -> dict[str, ClusterStats]:
+        """The counters of every version's cluster, by the cluster's name."""
+        data = await self._stats(r".+@v\d+")
+        ends = f".{_COMPLETED}"  # Envoy has this one from the beginning
+        names = [n.removesuffix(ends) for n in _scalars(data) if n.endswith(ends)]
+        return {
+            name.removeprefix("cluster."): _cluster_stats(data, prefix=f"{name}.") for name in names
+        }
+
+    async def _stats(self, clusters: str) -> dict[str, Any]:
+        pattern = rf"^cluster\.{clusters}\.(upstream_rq_|outlier_detection\.ejections_active)"
+        return await self._json(
+            "/stats", {"format": "json", "histogram_buckets": "cumulative", "filter": pattern}
+        )
 
     async def active_requests(self) -> int:
         """Callers' requests in flight at the edge."""
@@ -163,6 +162,14 @@ def _address(host_status: dict[str, Any]) -> discovery.Address:
     return discovery.Address(host=socket["address"], port=socket["port_value"])
 
 
+def _is_version(name: str) -> bool:
+    try:
+        discovery.ClusterKey.parse(name)
+    except ValueError:
+        return False
+    return True
+
+
 def _names(route: dict[str, Any]) -> bool:
     """Whether a route is the one of a named model, not one of the edge's own."""
     headers = route["match"].get("headers", ())
@@ -185,7 +192,7 @@ def _cluster_stats(data: dict[str, Any], *, prefix: str) -> ClusterStats:
         completed=values.get(_COMPLETED, 0),
         ok=values.get("upstream_rq_2xx", 0),
         client_errors=values.get("upstream_rq_4xx", 0),
-        server_errors=values.get(_FAULTS, 0),
+        server_errors=values.get("upstream_rq_5xx", 0),
         retries=values.get("upstream_rq_retry", 0),
         timeouts=values.get("upstream_rq_timeout", 0),
         active=values.get("upstream_rq_active", 0),

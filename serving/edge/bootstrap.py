@@ -1,8 +1,8 @@
-"""What Envoy is started with: admin interface, one listener, and the files to watch.
+"""What Envoy is started with: admin interface, one listener, and whom to ask for the rest.
 
-The one idea: everything that changes while traffic flows (clusters, endpoints, routes) lies in
-watched files and is built in serving.edge.resources; everything here is fixed until Envoy starts
-again.
+The one idea: everything that changes while traffic flows (clusters, endpoints, routes) comes by one
+stream from discovery and is built in serving.edge.resources; everything here is fixed until Envoy
+starts again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from serving.edge import config
+from serving.edge import config, filters, replies, tls
 
 _TYPE = "type.googleapis.com/envoy."
 _HTTP = f"{_TYPE}extensions.filters.http."
@@ -23,36 +23,51 @@ LATENCY_BUCKETS_MS = (
 """Upper bounds of the latency histogram; dense around the usual objectives of 50 ms to 1 s."""
 
 
+ROUTE_TABLE = "edge"
+"""The name of the one route table."""
+_DISCOVERY = "discovery"
+_RECONNECT_S = (0.1, 1.0)
+"""First and longest pause before Envoy calls discovery again; its own default is up to 30 s."""
+_ALIVE_S = 5.0
+"""Between two questions whether discovery's machine is still there; half of it for the answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class XdsPaths:
-    """Where Envoy finds what changes. Each kind has its own directory, because Envoy reads a file
-    again whenever any file is renamed in its directory."""
+class Node:
+    """Who an edge is and whom it asks."""
 
-    root: Path
-
-    @property
-    def clusters(self) -> Path:
-        """The list of clusters (CDS)."""
-        return self.root / "clusters" / "cds.json"
-
-    @property
-    def routes(self) -> Path:
-        """The routes (RDS)."""
-        return self.root / "routes" / "rds.json"
-
-    @property
-    def endpoints(self) -> Path:
-        """The directory with one file of endpoints (EDS) per cluster."""
-        return self.root / "endpoints"
+    edge_id: str
+    """Unlike every other edge's."""
+    discovery: str
+    """Where discovery listens: HOST:PORT (a name is looked up again and again) or unix:PATH."""
+    url: str
+    """Where callers reach this edge; discovery passes it on to the SDK."""
+    directory: Path
+    """Where the access log is written."""
+    zone: str = ""
+    """Where it runs; empty when unknown."""
 
 
-def bootstrap(settings: config.EdgeSettings, paths: XdsPaths, edge_id: str) -> dict[str, Any]:
-    """What Envoy is started with: admin, one listener, and the files to watch."""
+def bootstrap(
+    settings: config.EdgeSettings, node: Node, *, public_set: str | None = None
+) -> dict[str, Any]:
+    """What Envoy is started with: admin, one listener, and the way to discovery.
+
+    `public_set` is what API keys are verified with, where they are required.
+    """
     return {
-        "node": {"id": edge_id, "cluster": "liftlock-edge"},
+        "node": {
+            "id": node.edge_id,
+            "cluster": "liftlock-edge",
+            "metadata": {"liftlock.url": node.url},
+            "locality": {"zone": node.zone},
+        },
         "admin": {"address": _address("127.0.0.1", settings.admin_port)},
-        "dynamic_resources": {"cds_config": watched(paths.clusters)},
-        "static_resources": {"listeners": [_listener(settings, paths)]},
+        "dynamic_resources": {"ads_config": _stream(), "cds_config": by_stream()},
+        "static_resources": {
+            "listeners": [_listener(settings, node.directory, public_set)],
+            "clusters": [_discovery(node.discovery)],
+        },
         "stats_flush_interval": "1s",
         "stats_config": {"histogram_bucket_settings": [_buckets()]},
         "overload_manager": {
@@ -70,13 +85,48 @@ def bootstrap(settings: config.EdgeSettings, paths: XdsPaths, edge_id: str) -> d
     }
 
 
-def watched(path: Path) -> dict[str, Any]:
-    """A configuration source: a file, read again when something is renamed into its directory."""
+def by_stream() -> dict[str, Any]:
+    """A configuration source: the one stream. Envoy waits for the first answer however long it
+    takes, since starting with nothing would answer every request with an error."""
+    return {"resource_api_version": "V3", "ads": {}, "initial_fetch_timeout": "0s"}
+
+
+def _stream() -> dict[str, Any]:
+    first_s, longest_s = _RECONNECT_S
+    pauses = {"base_interval": seconds(first_s), "max_interval": seconds(longest_s)}
+    service = {"cluster_name": _DISCOVERY, "retry_policy": {"retry_back_off": pauses}}
     return {
-        "resource_api_version": "V3",
-        "path_config_source": {
-            "path": str(path),
-            "watched_directory": {"path": str(path.parent)},
+        "api_type": "DELTA_GRPC",
+        "transport_api_version": "V3",
+        "set_node_on_first_message_only": True,
+        "grpc_services": [{"envoy_grpc": service}],
+    }
+
+
+def _discovery(where: str) -> dict[str, Any]:
+    path = where.removeprefix("unix:")
+    if path != where:
+        kind, address = "STATIC", {"pipe": {"path": path}}
+    else:
+        host, _, port = where.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"discovery must be HOST:PORT or unix:PATH, found {where!r}")
+        kind, address = "STRICT_DNS", _address(host.strip("[]"), int(port))
+    alive = {"interval": seconds(_ALIVE_S), "timeout": seconds(_ALIVE_S / 2)}
+    protocol = {
+        "@type": f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {"connection_keepalive": alive}},
+    }
+    return {
+        "name": _DISCOVERY,
+        "type": kind,
+        "connect_timeout": seconds(1.0),
+        "load_assignment": {
+            "cluster_name": _DISCOVERY,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
+        },
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol
         },
     }
 
@@ -94,105 +144,101 @@ def _buckets() -> dict[str, Any]:
     return {"match": {"suffix": "upstream_rq_time"}, "buckets": list(LATENCY_BUCKETS_MS)}
 
 
-def _listener(settings: config.EdgeSettings, paths: XdsPaths) -> dict[str, Any]:
+def _listener(
+    settings: config.EdgeSettings, directory: Path, public_set: str | None
+) -> dict[str, Any]:
     manager = {
         "name": "envoy.filters.network.http_connection_manager",
-        "typed_config": _connection_manager(settings, paths),
+        "typed_config": _connection_manager(settings, directory, public_set),
     }
+    secure = tls.socket(settings.tls, tls.secret_file(directory))
     return {
         "name": "edge",
         "address": _address(settings.listen_host, settings.port),
         "per_connection_buffer_limit_bytes": max(settings.max_body_bytes, 64 * 1024),
-        "filter_chains": [{"filters": [manager]}],
+        "filter_chains": [{"filters": [manager], **secure}],
     }
 
 
-def _connection_manager(settings: config.EdgeSettings, paths: XdsPaths) -> dict[str, Any]:
+def _connection_manager(
+    settings: config.EdgeSettings, directory: Path, public_set: str | None
+) -> dict[str, Any]:
     return {
         "@type": f"{_TYPE}extensions.filters.network.http_connection_manager"
         ".v3.HttpConnectionManager",
         "stat_prefix": "edge",
-        "rds": {"route_config_name": "edge", "config_source": watched(paths.routes)},
+        "rds": {"route_config_name": ROUTE_TABLE, "config_source": by_stream()},
         "use_remote_address": True,
         "server_header_transformation": "PASS_THROUGH",
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
         "normalize_path": True,
         "merge_slashes": True,
+        "early_header_mutation_extensions": filters.early_mutations(settings),
+        "http2_protocol_options": _HTTP2,
         "request_headers_timeout": seconds(settings.headers_s),
         "request_timeout": seconds(settings.body_s),
         "stream_idle_timeout": seconds(settings.request_s),
         "max_request_headers_kb": settings.max_headers_kib,
         "common_http_protocol_options": {"idle_timeout": seconds(settings.idle_s)},
-        "local_reply_config": _own_errors(),
-        "access_log": [_access_log(paths.root.parent)] if settings.access_log else [],
-        "http_filters": _filters(settings),
+        "local_reply_config": replies.own_errors(),
+        "access_log": _access_log(directory, settings.access_log),
+        "http_filters": _filters(settings, public_set),
     }
 
 
-def _filters(settings: config.EdgeSettings) -> list[dict[str, Any]]:
+_HTTP2 = {
+    "max_concurrent_streams": 100,
+    "initial_stream_window_size": 64 * 1024,
+    "initial_connection_window_size": 1024 * 1024,
+}
+"""Bounds on what one connection may hold, as Envoy's guide for edges has them."""
+
+
+def _filters(settings: config.EdgeSettings, public_set: str | None) -> list[dict[str, Any]]:
     buffer = {
         "@type": f"{_HTTP}buffer.v3.Buffer",
         "max_request_bytes": settings.max_body_bytes,
     }
     router = {"@type": f"{_HTTP}router.v3.Router", "suppress_envoy_headers": True}
     return [
+        *filters.before_replicas(settings, public_set),
         {"name": "envoy.filters.http.buffer", "typed_config": buffer},
         {"name": "envoy.filters.http.router", "typed_config": router},
     ]
 
 
-def _own_errors() -> dict[str, Any]:
-    """Errors the edge makes itself look like the replicas': one JSON shape for the caller."""
-    body = {
-        "error": {
-            "message": "%LOCAL_REPLY_BODY%",
-            "type": "edge_error",
-            "code": "%RESPONSE_CODE_DETAILS%",
-            "param": None,
-        }
-    }
-    return {
-        "mappers": [
-            {"filter": _status_is("EQ", 503), "headers_to_add": [_retry_after()], **_json(body)},
-            {"filter": _status_is("GE", 400), **_json(body)},
-        ]
-    }
-
-
-def _json(body: dict[str, Any]) -> dict[str, Any]:
-    return {"body_format_override": {"json_format": body, "content_type": "application/json"}}
-
-
-def _status_is(op: str, status: int) -> dict[str, Any]:
-    value = {"default_value": status, "runtime_key": f"edge.status_{op.lower()}_{status}"}
-    return {"status_code_filter": {"comparison": {"op": op, "value": value}}}
-
-
-def _retry_after() -> dict[str, Any]:
-    return {
-        "header": {"key": "retry-after", "value": "1"},
-        "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
-    }
-
-
-def _access_log(directory: Path) -> dict[str, Any]:
+def _access_log(directory: Path, share: float) -> list[dict[str, Any]]:
+    """A line for a share of the requests; Envoy writes them in a thread of their own."""
+    if not share:
+        return []
     line = {
         "time": "%START_TIME%",
         "method": "%REQ(:METHOD)%",
         "path": "%REQ(:PATH)%",
         "status": "%RESPONSE_CODE%",
+        "details": "%RESPONSE_CODE_DETAILS%",
         "flags": "%RESPONSE_FLAGS%",
+        "key": f"%REQ({filters.KEY_HEADER})%",
         "cluster": "%UPSTREAM_CLUSTER%",
         "replica": "%UPSTREAM_HOST%",
         "duration_ms": "%DURATION%",
         "request_id": "%REQ(X-REQUEST-ID)%",
     }
-    return {
-        "name": "envoy.access_loggers.file",
-        "typed_config": {
-            "@type": f"{_TYPE}extensions.access_loggers.file.v3.FileAccessLog",
-            "path": str(directory / "access.log"),
-            "log_format": {"json_format": line},
-        },
+    sampled = {
+        "runtime_key": "edge.access_log",
+        "percent_sampled": {"numerator": round(share * 1_000_000), "denominator": "MILLION"},
+        "use_independent_randomness": True,  # else by the request id, which callers choose
     }
+    typed = {
+        "@type": f"{_TYPE}extensions.access_loggers.file.v3.FileAccessLog",
+        "path": str(directory / "access.log"),
+        "log_format": {"json_format": line},
+    }
+    return [
+        {
+            "name": "envoy.access_loggers.file",
+            "filter": {"runtime_filter": sampled},
+            "typed_config": typed,
+        }
+    ]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _MAX_PORT = 65_535
+_MAX_RATE_RPS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,54 @@ class EjectionSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeySettings:
+    """Whether callers must show an API key."""
+
+    required: bool = False
+    """Off, since nobody else reaches a laptop's loopback address; on for everything else."""
+    folder: Path | None = None
+    """Where keys.json and jwks.json are; None is the folder `keys` of the home."""
+    cached: int = 10_000
+    """Keys that each Envoy thread remembers as verified, which saves a signature check of about
+    0.1 ms a request."""
+
+    def __post_init__(self) -> None:
+        _require(self.cached >= 1, "keys.cached", self.cached, "at least 1")
+        if self.folder is not None:
+            _require(self.folder.is_absolute(), "keys.folder", self.folder, "an absolute path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """The listener's certificate. Replacing either file by a rename is taken without a restart."""
+
+    certificate: Path
+    """PEM: the edge's certificate, then those between it and a root."""
+    key: Path
+    """PEM, without a pass phrase."""
+
+    def __post_init__(self) -> None:
+        for name in ("certificate", "key"):
+            path = getattr(self, name)
+            _require(path.is_absolute(), f"tls.{name}", path, "an absolute path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelQuota:
+    """How much of one model all callers together may ask for."""
+
+    model: str
+    """As in the traffic plan."""
+    rate_rps: int
+    """Requests a second, all edges together; more get 429."""
+
+    def __post_init__(self) -> None:
+        bounds = f"1 to {_MAX_RATE_RPS}"
+        _require(bool(self.model), "quotas.model", repr(self.model), "a model's name")
+        _require(1 <= self.rate_rps <= _MAX_RATE_RPS, "quotas.rate_rps", self.rate_rps, bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeSettings:
     """One edge: what it listens on, how long it waits, how much it takes."""
 
@@ -74,6 +124,9 @@ class EdgeSettings:
     request_s: float = 60.0
     """Longest request, from the last byte in to the last byte out; the deadline header is for
     shorter ones."""
+    deadline_grace_s: float = 0.25
+    """How long after a caller's deadline the edge gives up itself. Until then the replica may say
+    so, which knows why, keeps the connection and is counted."""
     headers_s: float = 5.0
     """Longest time for a caller to send the headers; ends slow-loris connections."""
     body_s: float = 15.0
@@ -95,8 +148,17 @@ class EdgeSettings:
     """Requests in flight per version: high, since admission is the replicas' business."""
     drain_s: float = 5.0
     """Time for requests in flight when the edge stops."""
-    access_log: bool = False
-    """Write one JSON line per request to access.log; costs CPU and disk, so off."""
+    access_log: float = 0.0
+    """Share of requests, 0 to 1, with a line of JSON in access.log; costs CPU and disk."""
+    edges: int = 1
+    """How many edges share the load. Each enforces this part of every rate, since they share no
+    counts."""
+    keys: KeySettings = field(default_factory=KeySettings)
+    """Who may ask."""
+    tls: TlsSettings | None = None
+    """None is plain HTTP, for loopback or behind something that ends TLS."""
+    quotas: tuple[ModelQuota, ...] = ()
+    """Models with a limit; the others have none."""
     retry: RetrySettings = field(default_factory=RetrySettings)
     """When a second replica may be tried."""
     ejection: EjectionSettings = field(default_factory=EjectionSettings)
@@ -113,6 +175,17 @@ class EdgeSettings:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.max_inflight >= 1, "max_inflight", self.max_inflight, "at least 1")
         _require(self.drain_s >= 0, "drain_s", self.drain_s, "at least 0")
+        grace_s = self.deadline_grace_s
+        _require(0 <= grace_s <= 10, "deadline_grace_s", grace_s, "0 to 10")
+        _require(0 <= self.access_log <= 1, "access_log", self.access_log, "a share, 0 to 1")
+        _require(1 <= self.edges <= 1_000, "edges", self.edges, "1 to 1000")
+        named = [quota.model for quota in self.quotas]
+        _require(len(set(named)) == len(named), "quotas", named, "one per model")
+
+    @property
+    def longest_s(self) -> float:
+        """Longest time from the first byte in to the last byte out, whatever a caller asks for."""
+        return self.body_s + self.request_s
 
 
 def _require(holds: bool, name: str, value: object, bound: str) -> None:

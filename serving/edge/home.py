@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +15,12 @@ from pathlib import Path
 from typing import TextIO
 
 from serving import errors
-from serving.edge import bootstrap
 
 LOCK_TIMEOUT_S = 20.0
 """Longest wait for a lock; its bodies take milliseconds."""
 _LOCK_POLL_S = 0.02
+_LONGEST_SOCKET_PATH = 100
+"""Bytes; Linux takes 107."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +80,27 @@ class EdgeHome:
         return self.root / "envoy.log"
 
     @property
-    def xds(self) -> bootstrap.XdsPaths:
-        """What Envoy watches."""
-        return bootstrap.XdsPaths(root=self.root / "xds")
+    def socket(self) -> Path:
+        """Where Envoy calls the edge service. The kernel takes short paths only, so that of a deep
+        home is in the folder for temporary files, under a name that only this home has."""
+        near = self.root / "discovery.sock"
+        if len(os.fsencode(near)) <= _LONGEST_SOCKET_PATH:
+            return near
+        mark = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"liftlock-{os.getuid()}-{mark}" / near.name
 
     def create(self) -> None:
-        """Make the directories, readable by their owner only."""
+        """Make the directories, readable by their owner only; raises EdgeError when the socket's is
+        somebody else's."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in (self.xds.clusters.parent, self.xds.routes.parent, self.xds.endpoints):
-            path.mkdir(parents=True, exist_ok=True)
+        folder = self.socket.parent
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            raise errors.EdgeError(
+                f"{folder} belongs to another user or can be written by others, so Envoy's socket "
+                "cannot be there; remove it and start the edge anew"
+            )
 
 
 @contextlib.contextmanager

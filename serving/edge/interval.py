@@ -23,25 +23,41 @@ class Interval:
     latency: tuple[LatencyBucket, ...]
     """Cumulative histogram of this interval's requests alone. Envoy updates it once a second, so
     it may count a few requests more or fewer than `requests`."""
+    timeouts: int = 0
+    """Requests the edge gave up on; they are faults, and not in the histogram."""
 
     @property
     def fault_share(self) -> float | None:
         """Faults per request; None without requests."""
         return self.faults / self.requests if self.requests else None
 
+    @property
+    def measured(self) -> int:
+        """Requests in the histogram."""
+        return self.latency[-1].count if self.latency else 0
+
+    def within(self, bound_ms: float) -> int:
+        """Requests that took at most the largest bound of the histogram that `bound_ms` covers."""
+        return max((b.count for b in self.latency if b.le_ms <= bound_ms), default=0)
+
     def latency_ms(self, quantile: float) -> float | None:
         """The time that this share of the requests took at most; None where none was measured."""
         return quantile_ms(self.latency, quantile)
 
 
-def between(before: ClusterStats, after: ClusterStats, *, seconds: float) -> Interval:
-    """The interval between two readings; counters that fell were set back by a restart."""
-    base = before if after.completed >= before.completed else None
+def between(before: ClusterStats | None, after: ClusterStats, *, seconds: float) -> Interval:
+    """The interval between two readings.
+
+    Counters that fell were set back by a restart and count from zero, and so do those of a cluster
+    that is new.
+    """
+    base = before if before is not None and after.completed >= before.completed else None
     earlier = {b.le_ms: b.count for b in base.latency} if base is not None else {}
     return Interval(
         seconds=seconds,
         requests=after.completed - (base.completed if base is not None else 0),
         faults=after.server_errors - (base.server_errors if base is not None else 0),
+        timeouts=after.timeouts - (base.timeouts if base is not None else 0),
         latency=tuple(
             LatencyBucket(le_ms=b.le_ms, count=max(0, b.count - earlier.get(b.le_ms, 0)))
             for b in after.latency
@@ -52,15 +68,20 @@ def between(before: ClusterStats, after: ClusterStats, *, seconds: float) -> Int
 def together(intervals: Iterable[Interval]) -> Interval | None:
     """Several versions' requests of the same interval; None where there is no version."""
     listed = tuple(intervals)
-    if not listed:
-        return None
+    return added(listed, seconds=max(i.seconds for i in listed)) if listed else None
+
+
+def added(intervals: Iterable[Interval], *, seconds: float) -> Interval:
+    """The requests of several intervals, which are `seconds` together."""
+    listed = tuple(intervals)
     counts: dict[float, int] = {}
     for bucket in (b for interval in listed for b in interval.latency):
         counts[bucket.le_ms] = counts.get(bucket.le_ms, 0) + bucket.count
     return Interval(
-        seconds=max(i.seconds for i in listed),
+        seconds=seconds,
         requests=sum(i.requests for i in listed),
         faults=sum(i.faults for i in listed),
+        timeouts=sum(i.timeouts for i in listed),
         latency=tuple(LatencyBucket(le_ms=le, count=n) for le, n in sorted(counts.items())),
     )
 

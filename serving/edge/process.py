@@ -21,7 +21,7 @@ from pathlib import Path
 
 from serving import errors
 from serving.discovery import files
-from serving.edge import admin, bootstrap, config, ports
+from serving.edge import admin, bootstrap, config, keyring, ports, tls
 from serving.edge import home as edge_home
 
 _log = logging.getLogger(__name__)
@@ -53,11 +53,11 @@ class EnvoyProcess:
     """The one Envoy of an edge home."""
 
     def __init__(
-        self, settings: config.EdgeSettings, home: edge_home.EdgeHome, edge_id: str
+        self, settings: config.EdgeSettings, home: edge_home.EdgeHome, node: bootstrap.Node
     ) -> None:
         self._settings = settings
         self._home = home
-        self._edge_id = edge_id
+        self._node = node
         self._child: subprocess.Popen[bytes] | None = None
         self._record: ProcessRecord | None = None
         self.starts = 0
@@ -81,7 +81,10 @@ class EnvoyProcess:
 
         Raises PortTaken when another process has the port, EdgeError when Envoy refuses.
         """
-        content = bootstrap.bootstrap(self._settings, self._home.xds, self._edge_id)
+        if self._settings.tls is not None:
+            tls.write_secret(self._settings.tls, tls.secret_file(self._home.root))
+        public_set = keyring.Keyring(self._settings.keys, self._home).public_set()
+        content = bootstrap.bootstrap(self._settings, self._node, public_set=public_set)
         data = json.dumps(content, indent=1).encode()
         command = self._command()
         digest = hashlib.sha256(data + "\0".join(command).encode()).hexdigest()
@@ -208,6 +211,12 @@ class EnvoyProcess:
         lines = _read_text(self._home.log).splitlines()[-3:]
         code = self._child.poll() if self._child is not None else None
         return f"exit code {code}; its log ends with: {' | '.join(lines) or 'nothing'}"
+
+
+def runs(home: edge_home.EdgeHome) -> bool:
+    """Whether an Envoy of this home runs, whoever started it."""
+    record = _read_record(home.process)
+    return record is not None and record.alive()
 
 
 def stop_left_over(home: edge_home.EdgeHome) -> bool:

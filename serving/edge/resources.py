@@ -1,18 +1,17 @@
 """What Envoy reads while traffic flows: clusters, endpoints and routes, built from a snapshot.
 
-Pure: a snapshot and settings in, JSON-ready dictionaries out. A version of the content travels
-with each, so that the admin interface can tell which one Envoy uses.
+Pure: a snapshot and settings in, JSON-ready dictionaries out; serving.discovery.catalog encodes
+them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import functools
 from typing import Any
-from urllib import parse
 
+from serving.discovery import catalog
 from serving.discovery import snapshot as discovery
-from serving.edge import bootstrap, config
+from serving.edge import bootstrap, config, filters
 
 _TYPE = "type.googleapis.com/envoy."
 _HTTP_OPTIONS = f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -30,68 +29,65 @@ VERSION_HEADER = "x-liftlock-version-pin"
 which refuses it."""
 
 
-def document(kind: str, resources: list[dict[str, Any]]) -> dict[str, Any]:
-    """A discovery response: the resources and a version that changes with their content."""
-    typed = [{"@type": f"{_TYPE}{kind}", **resource} for resource in resources]
-    content = json.dumps(typed, sort_keys=True).encode()
-    return {"version_info": hashlib.sha256(content).hexdigest()[:16], "resources": typed}
-
-
-def clusters(
-    snapshot: discovery.Snapshot, settings: config.EdgeSettings, paths: bootstrap.XdsPaths
-) -> dict[str, Any]:
-    """The clusters of a snapshot (CDS); each names the file its endpoints come from."""
-    return document(
-        "config.cluster.v3.Cluster",
-        [_cluster(cluster.key, settings, paths) for cluster in snapshot.clusters],
+def documents(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> catalog.Documents:
+    """Everything an edge with these settings is told of a snapshot."""
+    return catalog.Documents(
+        clusters=tuple(cluster(found.key, settings) for found in snapshot.clusters),
+        assignments=tuple(map(endpoints, snapshot.clusters)),
+        routes=(routes(snapshot, settings),),
     )
 
 
-def endpoints(cluster: discovery.Cluster) -> dict[str, Any]:
-    """The endpoints of one cluster (EDS), all of equal weight."""
-    hosts = [
-        {
-            "endpoint": {
-                "address": {"socket_address": {"address": address.host, "port_value": address.port}}
-            }
-        }
-        for address in cluster.addresses
-    ]
-    assignment = {
-        "cluster_name": cluster.key.name,
-        "endpoints": [{"lb_endpoints": hosts}] if hosts else [],
+@functools.lru_cache(maxsize=1_024)  # of a thousand replicas few change, and rarely a whole version
+def endpoints(found: discovery.Cluster) -> dict[str, Any]:
+    """The endpoints of one cluster (EDS), all of equal weight, grouped by zone."""
+    zones: dict[str, list[dict[str, Any]]] = {}
+    for address in found.addresses:
+        zones.setdefault(address.zone, []).append(_endpoint(address.host, address.port))
+    return {
+        "cluster_name": found.key.name,
+        "endpoints": [
+            {"locality": {"zone": zone}, "lb_endpoints": zones[zone]} for zone in sorted(zones)
+        ],
     }
-    return document("config.endpoint.v3.ClusterLoadAssignment", [assignment])
 
 
-def endpoints_file(key: discovery.ClusterKey) -> str:
-    """The name of a cluster's file of endpoints; model names may hold slashes and dots."""
-    return parse.quote(key.name, safe="").replace(".", "%2E") + ".json"
+@functools.lru_cache(maxsize=65_536)
+def _endpoint(host: str, port: int) -> dict[str, Any]:
+    where = {"address": host, "port_value": port}
+    return {"endpoint": {"address": {"socket_address": where}}}
 
 
 def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[str, Any]:
-    """The routes of a snapshot (RDS): by model header, else to the first model."""
-    ordered = [_own_status()]
+    """The route table of a snapshot (RDS): by model header, else to the first model."""
+    ordered = [_own_status(settings)]
     for route in snapshot.routes:
         named = _named(route, settings)
         ordered += [*_pinned(route, named), named]
     ordered.append(_unknown_model([route.model for route in snapshot.routes]))
     default = _default(snapshot, settings)
     ordered += [*_pinned(snapshot.routes[0], default), default] if snapshot.routes else [default]
-    host = {"name": "edge", "domains": ["*"], "routes": ordered}
-    table = {"name": "edge", "virtual_hosts": [host]}
-    return document("config.route.v3.RouteConfiguration", [table])
+    host = {
+        "name": "edge",
+        "domains": ["*"],
+        "routes": ordered,
+        **filters.for_all_routes(settings, snapshot.keys),
+    }
+    return {
+        "name": bootstrap.ROUTE_TABLE,
+        "virtual_hosts": [host],
+        "request_headers_to_remove": filters.internal_headers(settings),
+    }
 
 
-def _cluster(
-    key: discovery.ClusterKey, settings: config.EdgeSettings, paths: bootstrap.XdsPaths
-) -> dict[str, Any]:
+def cluster(key: discovery.ClusterKey, settings: config.EdgeSettings) -> dict[str, Any]:
+    """One version's cluster (CDS); its endpoints come by the same stream."""
     return {
         "name": key.name,
         "type": "EDS",
         "eds_cluster_config": {
             "service_name": key.name,
-            "eds_config": bootstrap.watched(paths.endpoints / endpoints_file(key)),
+            "eds_config": bootstrap.by_stream(),
         },
         "connect_timeout": bootstrap.seconds(settings.connect_s),
         "lb_policy": "LEAST_REQUEST",
@@ -166,6 +162,7 @@ def _pinned(route: discovery.ModelRoute, like: dict[str, Any]) -> list[dict[str,
         only = {"clusters": [{"name": share.key.name, "weight": share.weight}]}
         found.append(
             {
+                **like,
                 "name": f"{like['name']}-{share.key.version}",
                 "match": match,
                 "route": {**like["route"], "weighted_clusters": only},
@@ -192,11 +189,12 @@ def _unknown_model(known: list[str]) -> dict[str, Any]:
     }
 
 
-def _own_status() -> dict[str, Any]:
+def _own_status(settings: config.EdgeSettings) -> dict[str, Any]:
     return {
         "name": "edge-status",
         "match": {"path": STATUS_PATH},
         "direct_response": {"status": 200, "body": {"inline_string": "ok\n"}},
+        **filters.for_anybody(settings),
     }
 
 
@@ -209,11 +207,13 @@ def _action(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[
         return _refuse(503, f"no version of {route.model} has a ready replica; try again soon")
     weighted = [{"name": share.key.name, "weight": share.weight} for share in route.shares]
     return {
+        **filters.names_model(route.model),
         "route": {
             "weighted_clusters": {"clusters": weighted},
             "timeout": bootstrap.seconds(settings.request_s),
+            "max_stream_duration": filters.longest(settings),
             "retry_policy": _retries(settings.retry),
-        }
+        },
     }
 
 

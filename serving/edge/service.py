@@ -1,55 +1,48 @@
 """The edge that runs for long: a source and a traffic plan in, an Envoy that serves by them.
 
-Four tasks, each the owner of its own state: one keeps Envoy running, one asks the source (and
-acknowledges to it what Envoy really shows), one brings Envoy in line and writes the status, one
-keeps what was counted lately. A fault in one is reported in the status and does not end the
-others: with the source away, the plan unreadable or this service dead, Envoy goes on from what it
-has.
+Discovery runs in this process, on a socket that only its own Envoy uses. Beside it three tasks,
+each the owner of its own state: one keeps Envoy running, one writes the status, one keeps what was
+counted lately. A fault in one is reported in the status and does not end the others: with the
+source away, the plan unreadable or this service dead, Envoy goes on from what it has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from registry import processes
 from serving import endpoint, errors
-from serving.discovery import observation, sources, traffic
+from serving.discovery import service as discovery_service
 from serving.discovery import snapshot as discovery
-from serving.edge import admin, apply, config, history, process
+from serving.discovery import sources, xds
+from serving.edge import admin, bootstrap, config, history, keyring, process, resources
 from serving.edge import home as edge_home
 from serving.edge import status as edge_status
 
-_log = logging.getLogger(__name__)
+_FIRST_CATALOG_S = 10.0
+"""Longest wait for the source before Envoy starts without it; joining a Ray cluster takes 5 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """How often the loops run and how long they remember."""
+    """How often the loops run."""
 
-    poll_s: float = 0.2
-    """Between two looks at the source and at the plan; a leaving replica waits about two."""
+    look_s: float = 0.05
+    """Between two looks whether the status must be written."""
     status_s: float = 1.0
-    """Between two statuses or acknowledgements when nothing changes."""
-    linger_s: float = 300.0
-    """How long a cluster outlives its last use; above the longest request, which it would end."""
+    """Between two statuses when nothing changes."""
     sample_s: float = history.SAMPLE_S
     """Between two readings of what was counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Applied:
-    """What Envoy was seen to serve from, and since which start of it."""
-
-    snapshot: discovery.Snapshot
-    generation: int
-    envoy_starts: int
+    discovery: discovery_service.LoopSettings = field(
+        default_factory=discovery_service.LoopSettings
+    )
+    """Those of discovery."""
 
 
 class EdgeService:
@@ -66,18 +59,25 @@ class EdgeService:
     ) -> None:
         self._settings = settings
         self._home = home
-        self._source = source
         self._edge_id = edge_id
         self._loops = loops or LoopSettings()
-        self._envoy = process.EnvoyProcess(settings, home, edge_id)
-        self._publisher = apply.Publisher(settings, home.xds)
-        self._observation = observation.Observation()
-        self._plan: traffic.TrafficPlan | None = None
-        self._plan_mark: tuple[int, ...] | None = None
-        self._last_live_s: dict[discovery.ClusterKey, float] = {}
-        self._applied: _Applied | None = None
-        self._faults: dict[str, str] = {}
-        self._listed = asyncio.Event()
+        node = bootstrap.Node(
+            edge_id=edge_id,
+            discovery=f"unix:{home.socket}",
+            url=url(settings),
+            directory=home.root,
+        )
+        self._keyring = keyring.Keyring(settings.keys, home)
+        self._envoy = process.EnvoyProcess(settings, home, node)
+        self._discovery = discovery_service.Discovery(
+            source,
+            home.traffic,
+            lambda snapshot: resources.documents(snapshot, settings),
+            needs_plan=False,
+            keys=self._keyring.now,
+            loops=self._loops.discovery,
+        )
+        self._faults = self._discovery.faults
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -86,170 +86,117 @@ class EdgeService:
 
     async def run(self) -> None:
         """Serve until stopped. Raises EdgeError when another edge has this home or Envoy does
-        not start, PortTaken when another process has the port."""
+        not start, PortTaken when another process has the port, KeysUnusable without keys where
+        they are required."""
+        self._keyring.refresh()
         self._home.create()
         with edge_home.sole_instance(self._home):
-            self._publisher.initialize()
-            self._home.counts.unlink(missing_ok=True)  # its times may be of another boot
-            keys = self._publisher.published_keys()
-            self._last_live_s = dict.fromkeys(keys, time.monotonic())
+            self._home.socket.unlink(missing_ok=True)  # of a service that was killed
             try:
-                await self._envoy.start()
+                await self._discovery.listen(f"unix:{self._home.socket}")
                 await self._run_tasks()
             finally:
-                await self._source.close()
-                await self._envoy.stop()
+                await self._discovery.close()
                 self._home.status.unlink(missing_ok=True)
 
     async def _run_tasks(self) -> None:
+        failure: errors.ServingError | None = None
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._envoy.supervise(), name="edge-envoy"),
-                group.create_task(self._watch_source(), name="edge-source"),
-                group.create_task(self._reconcile(), name="edge-reconcile"),
-                group.create_task(self._keep_counts(), name="edge-counts"),
-            ]
-            await self._stop.wait()
-            for task in tasks:
-                task.cancel()
+            tasks = [group.create_task(self._discovery.run(), name="edge-discovery")]
+            try:
+                await self._start_envoy()
+                tasks += [
+                    group.create_task(self._envoy.supervise(), name="edge-envoy"),
+                    group.create_task(self._tell(), name="edge-status"),
+                    group.create_task(self._keep_counts(), name="edge-counts"),
+                ]
+                await self._stop.wait()
+            except errors.ServingError as exc:  # a group would wrap it
+                failure = exc
+            finally:
+                for task in tasks[1:]:
+                    task.cancel()
+                await self._envoy.stop()  # while it still hears of replicas that leave
+                tasks[0].cancel()
+        if failure is not None:
+            raise failure
 
-    async def _watch_source(self) -> None:
-        acked: int | None = None
-        acked_at_s = 0.0
-        while True:
-            await self._list()
-            generation = self._applied.generation if self._applied is not None else None
-            now_s = time.monotonic()
-            due = generation != acked or now_s - acked_at_s > self._loops.status_s
-            if generation is not None and due and await self._ack(generation):
-                acked, acked_at_s = generation, now_s
-            await asyncio.sleep(self._loops.poll_s)
+    async def _start_envoy(self) -> None:
+        """Start Envoy, or take over the one that runs. If that has other settings it is replaced,
+        and serves until its successor can be told something."""
+        if process.runs(self._home):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_CATALOG_S):
+                    await self._discovery.published.wait()
+        await self._envoy.start()
 
-    async def _list(self) -> None:
-        listing = None
-        with self._reporting("source"):
-            listing = await self._source.list()
-        self._observation = observation.observe(self._observation, listing, now_s=time.monotonic())
-        self._listed.set()
-
-    async def _ack(self, generation: int) -> bool:
-        """Acknowledge a generation, unless Envoy is down and serves nobody from it."""
-        if self._envoy.pid is None:
-            return False
-        with self._reporting("acknowledgement"):
-            await self._source.ack(self._edge_id, generation)
-        return "acknowledgement" not in self._faults
-
-    async def _reconcile(self) -> None:
+    async def _tell(self) -> None:
+        """Write the status whenever it changes, and from time to time."""
         written_at_s = 0.0
         shown: object = None
         while True:
-            with self._reporting("plan"):
-                self._read_plan()
-            with self._reporting("envoy"):
-                await self._bring_in_line()
+            edge = self._own()
+            current = (edge.shown if edge is not None else None, self._envoy.pid, self._error(edge))
             now_s = time.monotonic()
-            current = (self._applied, self._envoy.pid, self._last_error())
             if current != shown or now_s - written_at_s >= self._loops.status_s:
-                with self._reporting("status"):
-                    edge_status.write(self._home, self._status())
+                with self._faults.reporting("status"):
+                    edge_status.write(self._home, self._status(edge))
                 shown, written_at_s = current, now_s
-            # Not wait_for: before Python 3.12 it may swallow the cancellation that ends this loop.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._loops.poll_s):
-                    await self._listed.wait()
-            self._listed.clear()
-
-    def _read_plan(self) -> None:
-        """Take the plan file when it changed; a refused plan leaves the one in force."""
-        mark = _mark(self._home)
-        if mark == self._plan_mark:
-            return
-        offered = traffic.load(self._home.traffic)
-        if offered is not None:
-            self._plan = traffic.apply(self._plan, offered)
-        self._plan_mark = mark
+            await asyncio.sleep(self._loops.look_s)
 
     async def _keep_counts(self) -> None:
         known = history.History()
+        with self._faults.reporting("counts"):
+            known = history.load(self._home.counts)
         while True:
-            with self._reporting("counts"):
+            with self._faults.reporting("counts"):
                 known = await self._counted(known)
             await asyncio.sleep(self._loops.sample_s)
 
     async def _counted(self, known: history.History) -> history.History:
-        url = self._envoy.admin_url
-        if url is None:
+        where = self._envoy.admin_url
+        if where is None:
             return known
-        async with admin.AdminClient(url) as client:
-            found = await client.totals()
-        totals = {n: history.Count(requests=r, faults=f) for n, (r, f) in found.items()}
+        async with admin.AdminClient(where) as client:
+            totals = await client.totals()
         known = history.extended(known, totals, time.monotonic())
         history.store(self._home.counts, known)
         return known
 
-    async def _bring_in_line(self) -> None:
-        listing, url = self._observation.listing, self._envoy.admin_url
-        if listing is None or url is None:
-            return  # nothing known yet, or nobody to tell
-        snapshot = self._wanted()
-        starts = self._envoy.starts
-        wanted = _Applied(snapshot=snapshot, generation=listing.generation, envoy_starts=starts)
-        if wanted == self._applied:
-            return
-        same = self._applied is not None and self._applied.snapshot == snapshot
-        async with admin.AdminClient(url) as client:
-            if not same or not await self._publisher.verified(snapshot, client):
-                await self._publisher.apply(snapshot, client)
-        self._applied = wanted
+    def _own(self) -> xds.Edge | None:
+        """Our Envoy as discovery sees it; None while it is down or has not called yet."""
+        if self._envoy.pid is None:
+            return None
+        ours = [e for e in self._discovery.server.edges() if e.edge_id == self._edge_id]
+        return ours[-1] if ours else None
 
-    def _wanted(self) -> discovery.Snapshot:
-        endpoints = self._observation.endpoints
-        live = discovery.live_keys(endpoints, self._plan)
-        self._last_live_s = discovery.retain(
-            self._last_live_s, live, time.monotonic(), self._loops.linger_s
-        )
-        return discovery.build(endpoints, self._plan, self._last_live_s)
-
-    @contextlib.contextmanager
-    def _reporting(self, part: str) -> Iterator[None]:
-        """Keep a fault of one part in the status while it lasts, and the loops running."""
-        try:
-            yield
-        except Exception as exc:  # supervisor: an edge with a fault serves better than none
-            known = isinstance(exc, errors.ServingError | OSError)
-            text = str(exc) if known else f"{type(exc).__name__}: {exc}"
-            if self._faults.get(part) != text:
-                _log.warning("edge fault in %s: %s", part, text, exc_info=not known)
-            self._faults[part] = text
-        else:
-            self._faults.pop(part, None)
-
-    def _last_error(self) -> str | None:
-        faults = [f"{part}: {text}" for part, text in sorted(self._faults.items())]
+    def _error(self, edge: xds.Edge | None) -> str | None:
+        faults = list(self._faults.texts())
+        if edge is not None:
+            faults += [f"Envoy refuses {refusal}" for refusal in edge.refusals]
         if self._envoy.last_error is not None:
             faults.append(self._envoy.last_error)
         return "; ".join(faults) or None
 
-    def _status(self) -> edge_status.EdgeStatus:
-        applied = self._applied
+    def _status(self, edge: xds.Edge | None) -> edge_status.EdgeStatus:
+        shown = edge.shown if edge is not None else None
+        observed = self._discovery.observation
         return edge_status.EdgeStatus(
             edge_id=self._edge_id,
             pid=os.getpid(),
             envoy_pid=self._envoy.pid,
             envoy_starts=self._envoy.starts,
-            url=_url(self._settings),
+            url=url(self._settings),
             admin_url=self._envoy.admin_url,
-            generation=applied.generation if applied is not None else None,
-            plan_epoch=applied.snapshot.epoch if applied is not None else None,
-            versions=_versions(applied.snapshot, self._observation.endpoints)
-            if applied is not None
-            else (),
-            source_age_s=self._observation.age_s(time.monotonic()),
-            refused=applied.snapshot.refused if applied is not None else (),
-            last_error=self._last_error(),
+            generation=shown.generation if shown is not None else None,
+            plan_epoch=shown.snapshot.epoch if shown is not None else None,
+            versions=_versions(shown.snapshot, observed.endpoints) if shown is not None else (),
+            source_age_s=observed.age_s(time.monotonic()),
+            refused=shown.snapshot.refused if shown is not None else (),
+            last_error=self._error(edge),
             time_s=time.time(),
             clock_s=time.monotonic(),
+            nacks=self._discovery.metrics.refused(),
             boot=processes.boot_id(),
         )
 
@@ -275,15 +222,8 @@ def _versions(
     )
 
 
-def _mark(home: edge_home.EdgeHome) -> tuple[int, ...]:
-    """Changes whenever the plan file is replaced; empty without one."""
-    try:
-        found = home.traffic.stat()
-    except FileNotFoundError:
-        return ()
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def _url(settings: config.EdgeSettings) -> str:
+def url(settings: config.EdgeSettings) -> str:
+    """Where a caller on this machine reaches an edge with these settings."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.listen_host, settings.listen_host)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    scheme = "https" if settings.tls is not None else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.port}"

@@ -57,6 +57,8 @@ class EdgeStatus:
     """When this was written, in seconds since 1970."""
     clock_s: float = 0.0
     """The same on the machine's own clock, which counts from its boot and which nobody sets."""
+    nacks: int = 0
+    """What Envoy refused to take since the service started; the reason is in the last error."""
     boot: str = ""
     """The boot that `clock_s` counts from; empty where the kernel does not tell."""
 

@@ -85,6 +85,7 @@ class ReplicaApp:
             "/openapi.json": self._openapi,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
+            "/loadz": self._loadz,
             "/metrics": self._exposition,
         }
         return {
@@ -103,7 +104,7 @@ class ReplicaApp:
             ("x-liftlock-digest", identity.digest),
             *((("connection", "close"),) if self.state.draining else ()),
         )
-        exchange = Exchange(scope, receive, send, fixed)
+        exchange = Exchange(scope, receive, send, fixed, lambda: self.state.in_flight)
         try:
             await self._answer_or_refuse(exchange)
         finally:
@@ -145,7 +146,7 @@ class ReplicaApp:
             return
         limits = self.state.limits
         seconds = _deadline_s(exchange.headers.get(TIMEOUT_HEADER), limits.timeout_s)
-        with self.state.admit(exchange.headers.get(WARMUP_HEADER), seconds):
+        with self.state.admit(exchange.headers.get(WARMUP_HEADER), seconds), exchange.counted():
             deadline = asyncio.timeout(seconds)
             try:
                 async with deadline:
@@ -199,6 +200,10 @@ class ReplicaApp:
         if self.state.phase is not Phase.READY:
             raise unavailable("not_ready", f"this replica is {self.state.phase}")
         return Answer.json({"status": "ready", "in_flight": self.state.in_flight})
+
+    async def _loadz(self, call: Call) -> Answer:
+        load = self.state.load
+        return Answer.json({"in_flight": load.in_flight, "waiting": load.waiting})
 
     async def _exposition(self, call: Call) -> Answer:
         return Answer(body=self._metrics.render(), content_type=CONTENT_TYPE)

@@ -16,6 +16,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Iterator,
     Mapping,
     MutableMapping,
 )
@@ -25,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from serving.engine import trace
+from serving.engine import orca, trace
 from serving.engine.errors_http import ApiError, invalid
 
 Message = MutableMapping[str, Any]
@@ -96,7 +97,14 @@ def json_type(value: object) -> str:
 class Exchange:
     """One request and its answer; remembers how far the answer went."""
 
-    def __init__(self, scope: Message, receive: Receive, send: Send, fixed: Headers) -> None:
+    def __init__(
+        self,
+        scope: Message,
+        receive: Receive,
+        send: Send,
+        fixed: Headers,
+        in_flight: Callable[[], int],
+    ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         received = [
@@ -109,6 +117,8 @@ class Exchange:
         self.status = 0
         passed_on = self.trace.headers() if self.trace else ()
         self._fixed = (*fixed, ("x-request-id", self.request_id), *passed_on)
+        self._in_flight = in_flight
+        self._counted = 0
         self._receive = receive
         self._send = send
         self._streaming = False
@@ -120,6 +130,15 @@ class Exchange:
         """What a log line about this request ends with, so that it can be found."""
         found = f"request_id={self.request_id}"
         return f"{found} trace_id={self.trace.trace_id}" if self.trace else found
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """While the block runs this very request is among those in flight."""
+        self._counted = 1
+        try:
+            yield
+        finally:
+            self._counted = 0
 
     def call(self, body: bytes) -> Call:
         """The request as a handler sees it."""
@@ -202,7 +221,8 @@ class Exchange:
         self, status: HTTPStatus, content_type: str, extra: Headers, length: int | None = None
     ) -> None:
         self.status = int(status)
-        headers = [*self._fixed, ("content-type", content_type), *extra]
+        load = (orca.HEADER, orca.text(self._in_flight() - self._counted))
+        headers = [*self._fixed, load, ("content-type", content_type), *extra]
         if length is not None:
             headers.append(("content-length", str(length)))
         await self._send(

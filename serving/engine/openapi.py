@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from serving.engine import error_table, schemas
+from serving.engine import error_table, orca, schemas
 from serving.engine.schemas import Schema, ref
 
 VERSION = "1"
@@ -106,6 +106,10 @@ OPERATIONS: Mapping[str, Operation] = {
         method="get", summary="Whether requests are taken.", answer=ref("Health"),
         codes=("engine_dead", "not_ready"),
     ),
+    "/loadz": Operation(
+        method="get", summary="What the replica holds; cheap, for probes.", answer=ref("Load"),
+        codes=(),
+    ),
     "/metrics": Operation(
         method="get", summary="Prometheus' text format.", answer={"type": "string"}, codes=(),
         kind="text/plain",
@@ -146,6 +150,10 @@ _HEADERS: dict[str, Any] = {
     "x-liftlock-version": {"schema": schemas.TEXT, "description": "its version"},
     "x-liftlock-digest": {"schema": schemas.TEXT, "description": "its checkpoint"},
     "x-request-id": {"schema": schemas.TEXT, "description": "the caller's own, or a new one"},
+    orca.HEADER: {
+        "schema": schemas.TEXT,
+        "description": "ORCA: requests of everybody that the replica holds beside this one",
+    },
     "traceparent": {
         "schema": schemas.TEXT,
         "description": "W3C trace context: the caller's trace, our span; where one was sent",

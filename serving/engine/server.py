@@ -80,14 +80,19 @@ class ReplicaServer:
             state=EndpointState.DRAINING if leaving else EndpointState.READY,
         )
 
+    @property
+    def url(self) -> str:
+        """Where the replica answers, once it has started."""
+        return f"http://{self._spec.host}:{self._port}"
+
     async def start(self) -> None:
         """Opens the port, warms up and publishes.
 
         Raises:
-            DeploymentFailed: the engine or a front end did not come up, or a warm-up request was
-                not answered with 200; the answer is quoted.
+            DeploymentFailed: the port is taken, the engine or a front end did not come up, or a
+                warm-up request was not answered with 200; the answer is quoted.
         """
-        self._sock = socket.create_server((self._spec.host, 0), backlog=BACKLOG)
+        self._sock = self._opened()
         self._port = self._sock.getsockname()[1]
         try:
             await self._fronts.start(self._sock, self._warmup_token)
@@ -101,6 +106,16 @@ class ReplicaServer:
             asyncio.create_task(self._keep_beating(), name="replica-heartbeat"),
             asyncio.create_task(self._leave_when_broken(), name="replica-watch"),
         ]
+
+    def _opened(self) -> socket.socket:
+        address = (self._spec.host, self._spec.port)
+        try:
+            return socket.create_server(address, backlog=BACKLOG)
+        except OSError as exc:
+            raise DeploymentFailed(
+                f"cannot listen on {address[0]}:{address[1]}: {exc.strerror}; a fixed port "
+                "is for one replica to a pod"
+            ) from exc
 
     async def check_health(self) -> None:
         """Returns when the replica can answer; otherwise leaves the directory and raises.
@@ -154,11 +169,10 @@ class ReplicaServer:
 
         The connections stay open until the last, so that each front end takes one.
         """
-        url = f"http://{self._spec.host}:{self._port}"
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(self._fronts.number):
                 client = await stack.enter_async_context(
-                    httpx.AsyncClient(base_url=url, timeout=_WARMUP_TIMEOUT_S, trust_env=False)
+                    httpx.AsyncClient(base_url=self.url, timeout=_WARMUP_TIMEOUT_S, trust_env=False)
                 )
                 for _ in range(self._spec.warmup_requests):
                     await warm_up(client, self._warmup_token)

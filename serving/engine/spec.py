@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from registry import cache, checkpoint
@@ -19,6 +20,15 @@ RECORD_PATIENCE_S = 60.0
 """A replica that starts while MLflow is being restarted waits for it rather than fails."""
 
 MAX_FRONT_ENDS = 64
+MAX_PORT = 65_535
+QUIET_S = 0.5
+
+
+class Listing(StrEnum):
+    """How a replica becomes known to the edges, and how it leaves them."""
+
+    DIRECTORY = "directory"  # heartbeats to the Ray directory, which the edges acknowledge
+    PROBES = "probes"  # /readyz, which Kubernetes asks; edges are given time instead of asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +61,13 @@ class ReplicaSpec:
     """Processes that answer HTTP on the one engine."""
     host: str = "127.0.0.1"
     """Address to listen on and to publish; `node` means the address of the replica's node."""
+    port: int = 0
+    """Port to listen on; 0 lets the system choose. A fixed one where a replica has its own pod."""
+    listing: Listing = Listing.DIRECTORY
+    """Who tells the edges about it."""
+    settle_s: float = 5.0
+    """With `Listing.PROBES`, how long a leaving replica goes on taking requests: probe, endpoint
+    slice, discovery and edge must have seen it by then. Shorter than `release_timeout_s`."""
     limits: Limits = field(default_factory=Limits)
     """What one replica takes before it refuses."""
     warmup_requests: int = 3
@@ -61,7 +78,7 @@ class ReplicaSpec:
     """Longest wait for the edges to let go of a draining replica; beyond it they are not asked."""
     drain_timeout_s: float = 60.0
     """Longest wait for requests in flight; at least the longest deadline, or they are cut off."""
-    quiet_s: float = 0.5
+    quiet_s: float = QUIET_S
     """How long nothing may be in flight before the port closes; covers requests on their way."""
 
     def __post_init__(self) -> None:
@@ -71,6 +88,13 @@ class ReplicaSpec:
         for name in ("quiet_s", "warmup_requests"):
             if getattr(self, name) < 0:
                 raise ValueError(f"replica {name} must be at least 0, got {getattr(self, name)}")
+        if not 0 <= self.port <= MAX_PORT:
+            raise ValueError(f"replica port must be 0..{MAX_PORT}, got {self.port}")
+        if self.listing is Listing.PROBES and not 0 < self.settle_s < self.release_timeout_s:
+            raise ValueError(
+                f"replica settle_s must be above 0 and below release_timeout_s "
+                f"({self.release_timeout_s}), got {self.settle_s}"
+            )
         if not 1 <= self.front_ends <= MAX_FRONT_ENDS:
             raise ValueError(
                 f"replica front_ends must be 1..{MAX_FRONT_ENDS}, got {self.front_ends}"

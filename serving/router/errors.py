@@ -1,11 +1,8 @@
-"""Errors of the router.
+"""Errors of the router. It is published with the client, so they derive from nothing of ours.
 
-ServingError
-└── NoEndpoints     there is nothing to choose from; the caller answers 503 or waits
+NoEndpoints     there is nothing to choose from; the caller answers 503 or waits
 """
 
-from serving import errors
 
-
-class NoEndpoints(errors.ServingError):
+class NoEndpoints(Exception):
     """A request cannot be sent anywhere: no endpoint is known that is not draining."""

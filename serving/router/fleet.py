@@ -87,9 +87,11 @@ class Fleet:
         if lease.term != tracker.term or tracker.group is None:
             return  # chosen before an ejection, or out of the choice now
         if outcome is Outcome.FAILURE:
-            self._failed(tracker, now)
+            self._failed(tracker, self.settings.failure_weight, now)
         elif outcome is Outcome.SUCCESS and (tracker.failure_rate or tracker.thinned):
             self._succeeded(tracker, now)
+        elif outcome is Outcome.UNREACHED:
+            self._failed(tracker, self.settings.unreached_weight, now)
 
     def readmit(self, now: float) -> None:
         """Puts those on probation whose ejection is over."""
@@ -107,13 +109,17 @@ class Fleet:
         }
 
     @property
+    def ejected(self) -> list[Tracker]:
+        """Those that are left out for failing."""
+        return sorted(self._ejected, key=lambda tracker: tracker.id)
+
+    @property
     def ejections_allowed(self) -> int:
         """How many endpoints may be ejected at once; never all of them."""
         share = int(self.settings.max_ejected_share * self._present)
         return max(share, 1 if self._present > 1 else 0)
 
-    def _failed(self, tracker: Tracker, now: float) -> None:
-        weight = self.settings.failure_weight
+    def _failed(self, tracker: Tracker, weight: float, now: float) -> None:
         tracker.failure_rate += weight * (1.0 - tracker.failure_rate)
         failing = tracker.failure_rate >= self.settings.eject_at
         if (failing or tracker.phase is Phase.PROBATION) and (

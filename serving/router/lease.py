@@ -16,8 +16,10 @@ class Outcome(enum.Enum):
     SUCCESS = "success"
     """The endpoint did what it should; a refused bad request is one, too."""
     FAILURE = "failure"
-    """The endpoint's fault: not reached, broke off, 5xx, or refused for being full. A replica
-    that refuses looks idle, and would attract more."""
+    """The endpoint's fault: late, broke off, 5xx, or refused for being full. A replica that
+    refuses looks idle, and would attract more."""
+    UNREACHED = "unreached"
+    """No connection came about, or none is left: a failure that may weigh more than others."""
     CANCELED = "canceled"
     """The caller gave up; says nothing about the endpoint."""
 

@@ -21,6 +21,7 @@ Sources: Mitzenmacher, "The power of two choices in randomized load balancing", 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 
 from serving.router import errors
 from serving.router.fleet import Fleet
@@ -28,13 +29,20 @@ from serving.router.lease import Lease
 from serving.router.tracker import Group, Phase, Tracker
 
 
-def pick(fleet: Fleet, rng: random.Random, now: float) -> Lease:
+def pick(fleet: Fleet, rng: random.Random, now: float, avoid: Collection[str] = ()) -> Lease:
     """Chooses an endpoint and counts the request there, so that the next choice sees it.
+
+    `avoid`: ids that this request has tried in vain. Another one is taken where there is one, an
+    ejected one rather than one of these. Such a second choice looks at every endpoint.
 
     Raises NoEndpoints where there is none to choose from.
     """
     if now >= fleet.next_return:
         fleet.readmit(now)
+    if avoid and (other := _untried(fleet, avoid, rng, now)) is not None:
+        other.in_flight += 1
+        fleet.picks += 1
+        return Lease(fleet, other)
     group = fleet.near
     if not group.members:
         group = fleet.far
@@ -48,6 +56,20 @@ def pick(fleet: Fleet, rng: random.Random, now: float) -> Lease:
     best.in_flight += 1
     fleet.picks += 1
     return Lease(fleet, best)
+
+
+def _untried(
+    fleet: Fleet, avoid: Collection[str], rng: random.Random, now: float
+) -> Tracker | None:
+    """The better of two that are not to be avoided, None where all are."""
+    for among in (fleet.near.members, fleet.far.members, fleet.ejected):
+        left = [tracker for tracker in among if tracker.id not in avoid]
+        if len(left) > 1:
+            first, second = rng.sample(left, 2)
+            return _better(fleet.near, first, second, now)
+        if left:
+            return left[0]
+    return None
 
 
 def next_probe(fleet: Fleet, rng: random.Random) -> str | None:

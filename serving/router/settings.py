@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_SHARES = (
+    "slow_start_floor", "failure_weight", "unreached_weight", "eject_at", "probation_share",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterSettings:
@@ -31,6 +35,8 @@ class RouterSettings:
     """Its share at the start."""
     failure_weight: float = 0.2
     """Weight of the newest outcome in the failure rate, which is a moving average."""
+    unreached_weight: float = 0.2
+    """The same for an endpoint that was not reached; 1 ejects it at once."""
     eject_at: float = 0.6
     """Failure rate of an ejection; with the weight above, five failures in a row from zero."""
     ejection_s: float = 5.0
@@ -48,7 +54,7 @@ class RouterSettings:
     def __post_init__(self) -> None:
         for name in ("report_max_age_s", "probe_max_age_s", "slow_start_s", "ejection_s"):
             self._require(name, getattr(self, name) > 0, "above 0")
-        for name in ("slow_start_floor", "failure_weight", "eject_at", "probation_share"):
+        for name in _SHARES:
             self._require(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
         for name in ("probe_pool_size", "spill_at", "probation_successes"):
             self._require(name, getattr(self, name) >= 1, "at least 1")

@@ -100,3 +100,11 @@ def test_any_environment_is_settings_or_refused(env: Mapping[str, str]) -> None:
     else:
         told = ""
     assert "\n" not in told
+
+
+def test_the_edges_settings_are_the_homes_unless_another_file_is_named(tmp_path: Path) -> None:
+    assert resolve({}, home=tmp_path).edge_file is None
+    (tmp_path / "edge.yaml").touch()
+    assert resolve({}, home=tmp_path).edge_file == tmp_path.resolve() / "edge.yaml"
+    other = {"LIFTLOCK_EDGE_CONFIG": str(tmp_path / "other.yaml")}
+    assert resolve(other, home=tmp_path).edge_file == tmp_path.resolve() / "other.yaml"

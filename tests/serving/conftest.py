@@ -10,13 +10,14 @@ from serving.cluster import RayCluster
 
 
 @pytest.fixture(scope="module")
-def ray_cluster() -> Iterator[RayCluster]:
+def ray_cluster(request: pytest.FixtureRequest) -> Iterator[RayCluster]:
+    """With as many CPUs as the module says under RAY_CPUS."""
     import ray
     from ray import serve
 
     ray.init(
-        num_cpus=4, include_dashboard=False, namespace="liftlock", log_to_driver=False,
-        object_store_memory=100 * 2**20,
+        num_cpus=getattr(request.module, "RAY_CPUS", 4), include_dashboard=False,
+        namespace="liftlock", log_to_driver=False, object_store_memory=100 * 2**20,
     )  # fmt: skip
     try:
         yield RayCluster.connect(ray.get_runtime_context().gcs_address)

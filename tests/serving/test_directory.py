@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
+from serving.directory import DirectoryActor
 from serving.directory_state import DirectorySettings, DirectoryState
 from serving.endpoint import Endpoint, EndpointState
 
@@ -139,3 +141,17 @@ def test_a_replica_already_removed_waits_for_edges_that_may_still_list_it(
 def test_settings_name_the_bad_field() -> None:
     with pytest.raises(ValueError, match="heartbeat_timeout_s must be above 0, got 0"):
         DirectorySettings(heartbeat_timeout_s=0)
+
+
+async def test_who_waits_for_a_change_hears_of_it_at_once_or_that_there_is_none() -> None:
+    actor = DirectoryActor(DirectorySettings())
+    generation = actor.publish(endpoint("a"))
+    assert not await actor.changed(generation, 0.0)
+    assert await actor.changed(generation - 1, 60.0)
+    waiting = asyncio.create_task(actor.changed(generation, 60.0))
+    await asyncio.sleep(0)
+    actor.publish(endpoint("a"))  # a heartbeat is no change
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    actor.mark_draining("a")
+    assert await waiting

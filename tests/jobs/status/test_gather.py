@@ -12,7 +12,6 @@ from jobs.status.facts import OwnerState, Waiting, WorkState
 from jobs.status.ports import Kept, Unfinished
 from registry.ledger import Log
 from registry.model import Tag
-from serving.edge.history import Window
 from tests.jobs.status import world as worlds
 from tests.jobs.status.world import (
     NOW_MS,
@@ -82,13 +81,13 @@ def test_a_record_that_is_away_is_named_and_the_edge_is_shown() -> None:
 def test_without_the_record_what_this_machine_last_knew_is_shown_and_said_so() -> None:
     world = serving()
     world.away = "MLflow does not answer"
-    world.windows = {300.0: Window(seconds=300.0, requests=1000, faults=1)}
+    world.counted_lately = worlds.counted((300.0, 1000, 1))
     world.copy = Kept(log=Log(items=(*world.entries, freeze())), config=world.config)
     status = world.look()
     assert status.champion is not None
     assert (status.champion.version, status.is_copy, status.entries) == (2, True, None)
     assert status.frozen is not None
-    assert status.burn[0].rate == pytest.approx(1.0)
+    assert status.budget[0].burns[0].rate == pytest.approx(1.0)
     assert list(status.unread) == ["record"]
     world.away = None
     assert not world.look().is_copy
@@ -132,21 +131,17 @@ def test_one_hung_source_costs_its_own_lines_only(monkeypatch: pytest.MonkeyPatc
 
 def test_burn_is_share_of_faults_over_the_share_that_may_fail() -> None:
     world = serving()
-    world.windows = {
-        300.0: Window(seconds=290.0, requests=1000, faults=4),
-        3600.0: Window(seconds=3400.0, requests=0, faults=0),
-    }
-    fast, slow = world.look().burn
-    assert fast.rate == pytest.approx(4.0)  # 0.4 % of 0.1 %
-    assert fast.seconds == 290.0
-    assert slow.rate is None
+    world.counted_lately = worlds.counted((3300.0, 0, 0), (300.0, 1000, 4))
+    availability, latency = world.look().budget
+    assert [b.rate for b in availability.burns[:3]] == [pytest.approx(4.0)] * 3  # 0.4 % of 0.1 %
+    assert latency.burns[0].rate == 0.0
 
 
-def test_two_windows_that_are_one_are_told_once() -> None:
+def test_what_was_never_counted_is_not_known_and_not_zero() -> None:
     world = serving()
-    window = Window(seconds=40.0, requests=10, faults=0)
-    world.windows = {300.0: window, 3600.0: window}
-    assert len(world.look().burn) == 1
+    (availability, _) = world.look().budget
+    assert availability.budget_left is None
+    assert {b.rate for b in availability.burns} == {None}
 
 
 def test_asked_ready_and_draining_replicas_per_version() -> None:

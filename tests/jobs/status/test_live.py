@@ -59,7 +59,7 @@ def test_without_an_edge_there_is_nothing_to_read(tmp_path: Path) -> None:
     port = live.LiveEdge(tmp_path)
     assert port.status() is None
     assert port.counts("grammar") is None
-    assert port.window("grammar", 300.0) is None
+    assert port.counted("grammar") is None
     assert port.models() == ()
 
 

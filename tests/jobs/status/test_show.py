@@ -13,7 +13,7 @@ from jobs.status.facts import Waiting
 from jobs.status.ports import Kept
 from registry.ledger import Kind, Log, Waiver
 from registry.model import Tag
-from serving.edge.history import Window
+from tests.jobs.status import world as worlds
 from tests.jobs.status.test_gather import at_work
 from tests.jobs.status.world import World, attempt, config, entry, freeze, serving, version
 
@@ -25,7 +25,7 @@ def full() -> World:
     at_work(world, actor="bob@host", candidate_version="3")
     world.versions = (version(2, 90, ready=2, draining=1), version(3, 10))
     world.config = config(replicas=2)
-    world.windows = {300.0: Window(seconds=300.0, requests=40_000, faults=4)}
+    world.counted_lately = worlds.counted((300.0, 40_000, 4))
     world.ended = [
         attempt(tags={Tag.ENDING: "refused"}, params={"verdict_reason": "2 of 12 gates failed"})
     ]
@@ -47,7 +47,8 @@ def test_everything_is_on_one_screen() -> None:
         "faults 2.00 % (2 of 100 in 1.2 s)",
         "10 % on version 3, 1 of 2 ready replicas",
         "(promised: 1000 ms)",
-        "burns 0.1 x over 5.0 min (4 of 40,000 failed); 0.10 % may fail",
+        "availability 99.9 %: burns 0.1 x over 5 min (4 of 40,000 failed)",
+        "latency 99 %: burns 0.0 x over 5 min (0 of 40,000 too slow)",
         "refused 2026-11-29T18:00:00Z",
         "2 of 12 gates failed",
         "by bob@host: stage evaluate since 2026-11-29T17:59:26Z (34 s)",
@@ -133,7 +134,8 @@ def test_json_holds_what_was_measured_and_null_for_what_was_not() -> None:
     assert found["now"]["fault_share"] == 0.02
     assert found["edge"]["versions"][1]["now"] is None
     assert found["edge"]["versions"][0]["ready"] == 2
-    assert found["burn"][0]["rate"] == pytest.approx(0.1)
+    assert found["budget"][0]["burns"][0]["rate"] == pytest.approx(0.1)
+    assert found["budget"][1]["sli"] == "latency"
     assert found["work"]["state"] == "running"
     assert found["owner"]["state"] == "lives"
     assert "record_error" not in found

@@ -18,7 +18,8 @@ from registry.catalog import Run
 from registry.ledger import Kind, LedgerEntry, Log, Mark, MarkKind
 from registry.model import StageEvidence, Tag
 from serving.edge.admin import ClusterStats, LatencyBucket
-from serving.edge.history import Window
+from serving.edge.history import Counted, Sample
+from serving.edge.interval import Interval
 from serving.edge.status import EdgeStatus, VersionStatus
 from serving.slo import SLO
 
@@ -105,7 +106,7 @@ class World:
     refused: tuple[str, ...] = ()
     edge_runs: bool = True
     totals: dict[int, ClusterStats] = field(default_factory=dict)
-    windows: dict[float, Window] = field(default_factory=dict)
+    counted_lately: Counted | None = None
     pending: tuple[Waiting, ...] = ()
     copy: Kept | None = None
     """What this machine last knew of the ledger."""
@@ -170,8 +171,8 @@ class World:
     def counts(self, model: str) -> Mapping[int, ClusterStats] | None:
         return dict(self.totals) if self.edge_runs else None
 
-    def window(self, model: str, seconds: float) -> Window | None:
-        return self.windows.get(seconds)
+    def counted(self, model: str) -> Counted | None:
+        return self.counted_lately
 
 
 @dataclass
@@ -217,6 +218,19 @@ class _OfRecord:
 
     def url(self, run_id: str) -> str:
         return f"http://mlflow/{run_id}"
+
+
+def counted(*samples: tuple[float, int, int]) -> Counted:
+    """What was counted of the model in samples of so many seconds, requests and faults each."""
+    at_s, found = 0.0, []
+    for seconds, requests, faults in samples:
+        seen = Interval(
+            seconds=seconds, requests=requests, faults=faults,
+            latency=(LatencyBucket(le_ms=1000.0, count=requests),),
+        )  # fmt: skip
+        found.append(Sample(from_s=at_s, to_s=at_s + seconds, counts={"grammar@v2": seen}))
+        at_s += seconds
+    return Counted(model="grammar", samples=tuple(found), now_s=at_s)
 
 
 def version(number: int, weight: int, *, ready: int = 1, draining: int = 0) -> VersionStatus:

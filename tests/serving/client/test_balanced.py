@@ -40,13 +40,13 @@ async def ask(kind: Kind, urls: list[str], times: int = 1, **more: Any) -> list[
     if kind is AsyncClient:
         async with AsyncClient(urls, **more) as client:
             found = [await client.correct("a") for _ in range(times)]
-            assert [each.in_flight for each in client._session.endpoints] == [0] * len(urls)
+            assert [each.in_flight for each in client.stats().edges] == [0] * len(urls)
             return found
 
     def wait() -> list[Correction]:
         with Client(urls, **more) as client:
             found = [client.correct("a") for _ in range(times)]
-            assert [each.in_flight for each in client._session.endpoints] == [0] * len(urls)
+            assert [each.in_flight for each in client.stats().edges] == [0] * len(urls)
             return found
 
     return await asyncio.to_thread(wait)
@@ -154,7 +154,7 @@ async def test_cancelled_calls_leave_no_count_and_no_connection() -> None:
                 for each in waiting:
                     each.cancel()
                 await asyncio.gather(*waiting, return_exceptions=True)
-                assert [each.in_flight for each in client._session.endpoints] == [0, 0]
+                assert [each.in_flight for each in client.stats().edges] == [0, 0]
                 await stand_in.until(lambda: first.open == second.open == 0)
 
 
@@ -172,7 +172,7 @@ async def test_a_call_may_be_cancelled_at_any_moment_without_leaving_a_connectio
             await asyncio.gather(calling, return_exceptions=True)
         await stand_in.until(lambda: seen.open == 0)
         assert seen.requests  # some got so far
-        assert [each.in_flight for each in client._session.endpoints] == [0]
+        assert [each.in_flight for each in client.stats().edges] == [0]
 
 
 @BOTH

@@ -220,7 +220,7 @@ async def test_leaving_an_async_batch_cancels_what_is_on_its_way() -> None:
         async with contextlib.aclosing(many):
             assert str(await anext(many)) == "A"
         await stand_in.until(lambda: seen.left == 2)
-        assert [each.in_flight for each in client._session.endpoints] == [0]
+        assert [each.in_flight for each in client.stats().edges] == [0]
 
 
 def test_sync_results_come_in_order_with_progress_in_the_callers_thread() -> None:
@@ -244,7 +244,7 @@ def test_leaving_a_sync_batch_cancels_what_is_on_its_way() -> None:
         assert str(next(many)) == "A"
         many.close()
         asyncio.run(stand_in.until(lambda: seen.left == 2))
-        assert [each.in_flight for each in client._session.endpoints] == [0]
+        assert [each.in_flight for each in client.stats().edges] == [0]
 
 
 def test_errors_are_raised_where_that_is_asked_for() -> None:

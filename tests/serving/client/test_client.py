@@ -150,6 +150,7 @@ def test_the_public_names_are_these() -> None:
         "ConnectionFailed",
         "Correction",
         "DeadlineExceeded",
+        "EdgeStats",
         "Edit",
         "Health",
         "Hedge",
@@ -160,5 +161,6 @@ def test_the_public_names_are_these() -> None:
         "Piece",
         "RateLimit",
         "ServerFault",
+        "Stats",
         "VersionNotServed",
     ]

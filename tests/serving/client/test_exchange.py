@@ -21,7 +21,7 @@ Step = steps.Send | steps.Wait | steps.Race
 
 
 def counts(own: settings.Session) -> list[int]:
-    return [each.in_flight for each in own.endpoints]
+    return [each.in_flight for each in own.edges.stats().edges]
 
 
 def test_a_refused_connection_moves_on_at_once_and_costs_no_retry() -> None:
@@ -137,13 +137,13 @@ def test_a_full_endpoint_empties_the_budget() -> None:
 
 def test_an_address_that_always_hangs_is_passed_over_although_hedging_hides_it() -> None:
     own, _ = racing()
-    hanging = own.endpoints[0]
+    hanging = ADDRESSES[0]
     for _ in range(100):
         flow, step = race(own)
-        second = step.second() if step.first.address == hanging.address else None
+        second = step.second() if step.first.address == hanging else None
         good = steps.Raced(first=None if second else GOOD, second=GOOD if second else None)
         finish(flow, good)
-    assert hanging.avoided_until_s > own.now_s()
+    assert [each.is_left_out for each in own.edges.stats().edges] == [True, False, False]
 
 
 @pytest.mark.parametrize("temperature", [None, 0.7])

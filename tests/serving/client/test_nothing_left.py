@@ -188,7 +188,7 @@ with Client(sys.argv[1], hedge=Hedge(delay_s=0.01) if sys.argv[2] == "hedged" el
         else:
             client.correct("slow")
     except KeyboardInterrupt:
-        counts = [each.in_flight for each in client._session.endpoints]
+        counts = [each.in_flight for each in client.stats().edges]
 print(counts, threading.active_count())
 """
 

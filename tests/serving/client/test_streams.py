@@ -202,9 +202,9 @@ async def test_closing_an_async_stream_early_closes_its_connection(
     async with AsyncClient(endless.url, model="m") as client:
         async with client.complete_stream("p") as stream:
             assert str(await anext(stream)) == "x"
-            assert client._session.endpoints[0].in_flight == 1
+            assert client.stats().edges[0].in_flight == 1
         await stand_in.until(lambda: endless.left == 1 and endless.open == 0)
-        assert client._session.endpoints[0].in_flight == 0
+        assert client.stats().edges[0].in_flight == 0
         with pytest.raises(RuntimeError, match="closed before it was complete"):
             await stream.result()
 
@@ -220,7 +220,7 @@ async def test_cancelling_who_reads_an_async_stream_closes_its_connection(
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         await stand_in.until(lambda: endless.left == 1 and endless.open == 0)
-        assert client._session.endpoints[0].in_flight == 0
+        assert client.stats().edges[0].in_flight == 0
 
 
 async def test_closing_a_sync_stream_early_closes_its_connection(endless: stand_in.Seen) -> None:
@@ -228,7 +228,7 @@ async def test_closing_a_sync_stream_early_closes_its_connection(endless: stand_
         with Client(endless.url, model="m") as client:
             with client.complete_stream("p") as stream:
                 assert str(next(stream)) == "x"
-            return client._session.endpoints[0].in_flight
+            return client.stats().edges[0].in_flight
 
     assert await asyncio.to_thread(part) == 0
     await stand_in.until(lambda: endless.left == 1 and endless.open == 0)

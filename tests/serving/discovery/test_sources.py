@@ -82,6 +82,10 @@ class FakeDirectory:
             raise ConnectionError("the cluster is away")
         return 4, (REPLICA,)
 
+    def changed(self, generation: int, wait_s: float) -> bool:
+        assert wait_s == sources.WAIT_S
+        return generation != 4
+
     def ack(self, edge_id: str, generation: int) -> None:
         self.acked.append((edge_id, generation))
 
@@ -103,6 +107,55 @@ def test_the_reader_answers_each_line_with_a_line_and_leaves_at_the_end() -> Non
     assert acked == {}
     assert directory.acked == [("e", 4)]
     assert directory.closed == 1
+
+
+def test_the_reader_tells_whether_another_listing_is_there() -> None:
+    same, other = ask(
+        FakeDirectory(), {"ask": "changed", "generation": 4}, {"ask": "changed", "generation": 3}
+    )
+    assert (same, other) == ({"changed": False}, {"changed": True})
+
+
+async def test_a_file_is_listed_again_only_when_it_was_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "endpoints.json"
+    path.write_text('{"endpoints": []}')
+    source = sources.StaticFileSource(path)
+    generation = (await source.list()).generation
+    first = await source.list()
+    await source.changed(generation)
+    assert await source.list() is first
+    waiting = asyncio.create_task(source.changed(generation))
+    await asyncio.sleep(0.03)
+    path.write_text('{"endpoints": [], "generation": 7}')
+    await waiting
+    assert (await source.list()).generation == 7
+    path.unlink()
+    await source.changed(7)
+    with pytest.raises(errors.SourceFailed):
+        await source.list()
+
+
+UNCHANGED = """
+import json, sys
+for number, line in enumerate(sys.stdin):
+    request = json.loads(line)
+    found = {"generation": number, "endpoints": []}
+    if request["ask"] == "changed":
+        found = {"changed": number > 2}
+    print(json.dumps(found), flush=True)
+"""
+
+
+async def test_the_directory_is_not_read_again_while_it_says_that_nothing_changed() -> None:
+    source = child(UNCHANGED)
+    first = await source.list()
+    await source.changed(first.generation)
+    assert await source.list() is first
+    await source.changed(first.generation)
+    assert await source.list() is first
+    await source.changed(first.generation)
+    assert (await source.list()).generation == 4
+    await source.close()
 
 
 def test_a_failure_is_an_answer_and_the_next_request_may_succeed() -> None:

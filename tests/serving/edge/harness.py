@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from serving import endpoint
-from serving.discovery import errors, observation
+from serving.discovery import errors, observation, sources
+from serving.discovery import service as discovery_service
 from serving.edge import config, home, service
 from tests.serving.edge import upstream
 
-LOOPS = service.LoopSettings(poll_s=0.05, status_s=0.2, linger_s=1.0, sample_s=0.2)
+LOOPS = service.LoopSettings(
+    status_s=0.2,
+    sample_s=0.2,
+    discovery=discovery_service.LoopSettings(beat_s=0.2, linger_s=1.0),
+)
 
 
 class HeldSource:
@@ -25,11 +31,22 @@ class HeldSource:
         self.failing = False
         self.acked: list[tuple[str, int]] = []
         self.closed = False
+        self.news = asyncio.Event()
 
     def set(self, *endpoints: endpoint.Endpoint) -> int:
         self.generation += 1
         self.endpoints = endpoints
+        self.news.set()
         return self.generation
+
+    async def changed(self, generation: int) -> None:
+        if self.failing:
+            raise errors.SourceFailed("the source is away")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(sources.WAIT_S):
+                while self.generation == generation:
+                    self.news.clear()
+                    await self.news.wait()
 
     async def list(self) -> observation.Listing:
         if self.failing:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
@@ -94,3 +96,22 @@ async def test_bodies_are_limited(run_edge: harness.RunEdge, size: int, status: 
             response = await client.post(edge.url, content=b"x" * size)
     assert response.status_code == status
     assert len(replica.requests) == (1 if status == 200 else 0)
+
+
+async def test_a_request_cut_off_by_its_replica_is_not_said_to_be_untouched(
+    run_edge: harness.RunEdge,
+) -> None:
+    """503 would tell callers that it may be sent again whatever it does."""
+    async with run_edge() as edge:
+        async with upstream.Upstream(1) as replica:
+            control.set_model_traffic(edge.root, ONE, epoch=1)
+            await edge.serve(replica)
+            replica.gate.clear()
+            async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+                asked = asyncio.create_task(client.post(edge.url))
+                await asyncio.wait_for(replica.working.wait(), 10)
+                replica.hang_up()
+                answer = await asked
+        assert answer.status_code == 502
+        assert answer.json()["error"]["code"] == "replica_broke_off"
+        assert "retry-after" not in answer.headers

@@ -45,6 +45,19 @@ def test_counters_set_back_by_a_restart_count_from_zero() -> None:
     assert (seen.requests, seen.faults, seen.latency[0].count) == (8, 2, 8)
 
 
+def test_requests_within_a_bound_are_those_of_the_largest_bucket_that_it_covers() -> None:
+    seen = interval.between(None, stats(9, 0, (10.0, 3), (20.0, 7), (50.0, 9)), seconds=1.0)
+    assert [seen.within(ms) for ms in (5.0, 10.0, 19.0, 20.0, 1e9)] == [0, 3, 3, 7, 9]
+    assert seen.measured == 9
+
+
+def test_what_the_edge_gave_up_on_is_counted_of_the_interval_alone() -> None:
+    before = dataclasses.replace(stats(10, 4, (10.0, 6)), timeouts=4)
+    after = dataclasses.replace(stats(20, 6, (10.0, 14)), timeouts=6)
+    seen = interval.between(before, after, seconds=1.0)
+    assert (seen.faults, seen.timeouts, seen.measured) == (2, 2, 8)
+
+
 def test_versions_together_are_one_histogram() -> None:
     nothing = stats(0, 0)
     slow = interval.between(nothing, stats(10, 0, (10.0, 0), (100.0, 10)), seconds=1.1)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from serving import errors
-from serving.edge import admin, apply, config, home, ports, process
+from serving.discovery import service
+from serving.edge import admin, bootstrap, config, home, ports, process, resources
 from tests.serving.edge import harness
 
 
@@ -27,10 +28,40 @@ def edge_home(tmp_path: Path) -> home.EdgeHome:
 @pytest.fixture
 async def envoy(edge_home: home.EdgeHome) -> AsyncIterator[process.EnvoyProcess]:
     settings = config.EdgeSettings(port=harness.free_port(), workers=1, drain_s=0.0)
-    apply.Publisher(settings, edge_home.xds).initialize()
-    envoy = process.EnvoyProcess(settings, edge_home, "edge-1")
+    told = service.Discovery(
+        harness.HeldSource(),
+        edge_home.traffic,
+        lambda snapshot: resources.documents(snapshot, settings),
+        needs_plan=False,
+    )
+    await told.listen(f"unix:{edge_home.socket}")
+    envoy = process.EnvoyProcess(settings, edge_home, node_of(edge_home))
     yield envoy
     await envoy.stop()
+    await told.close()
+
+
+def node_of(edge_home: home.EdgeHome) -> bootstrap.Node:
+    return bootstrap.Node(
+        edge_id="edge-1",
+        discovery=f"unix:{edge_home.socket}",
+        url="http://127.0.0.1:1",
+        directory=edge_home.root,
+    )
+
+
+def test_the_socket_of_a_deep_home_is_short_private_and_its_own(tmp_path: Path) -> None:
+    deep = [home.EdgeHome.of(tmp_path / ("d" * 100) / name) for name in "ab"]
+    for found in deep:
+        found.create()
+        assert len(str(found.socket)) < 107
+        assert found.socket.parent.stat().st_mode & 0o077 == 0
+    assert deep[0].socket != deep[1].socket
+    deep[0].socket.parent.chmod(0o777)
+    with pytest.raises(errors.EdgeError, match="can be written by others"):
+        deep[0].create()
+    for found in deep:
+        found.socket.parent.rmdir()
 
 
 async def test_it_starts_and_stops(envoy: process.EnvoyProcess) -> None:
@@ -53,7 +84,7 @@ async def test_other_settings_replace_the_running_one(
     await envoy.start()
     first = envoy.pid
     settings = dataclasses.replace(envoy._settings, request_s=5.0)
-    heir = process.EnvoyProcess(settings, edge_home, "edge-1")
+    heir = process.EnvoyProcess(settings, edge_home, node_of(edge_home))
     taking_over = asyncio.create_task(heir.start())
     await envoy._exit()  # reaps the child, as init would after a crash of its parent
     await taking_over
@@ -66,7 +97,7 @@ async def test_other_settings_replace_the_running_one(
 async def test_a_taken_port_is_named_with_its_owner(edge_home: home.EdgeHome) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        envoy = process.EnvoyProcess(config.EdgeSettings(port=port), edge_home, "edge-1")
+        envoy = process.EnvoyProcess(config.EdgeSettings(port=port), edge_home, node_of(edge_home))
         with pytest.raises(errors.PortTaken, match=rf":{port}: .*process {os.getpid()}") as raised:
             await envoy.start()
     assert Path(sys.executable).name in str(raised.value)
@@ -76,7 +107,7 @@ async def test_a_taken_port_is_named_with_its_owner(edge_home: home.EdgeHome) ->
 async def test_a_refused_configuration_is_quoted(
     envoy: process.EnvoyProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process.bootstrap, "bootstrap", lambda *_: {"nonsense": True})
+    monkeypatch.setattr(process.bootstrap, "bootstrap", lambda *_, **__: {"nonsense": True})
     with pytest.raises(errors.EdgeError, match="nonsense"):
         await envoy.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 from serving.discovery import snapshot as discovery
 from serving.discovery import traffic
-from serving.edge import bootstrap, config, process, resources
+from serving.edge import bootstrap, config, process, resources, tls
 from serving.endpoint import Endpoint, EndpointState
+from serving.keys import signing
+from serving.keys.rules import KeyRules
 
 SETTINGS = config.EdgeSettings(port=18_000)
 ODD_NAMES = ("grammar", "team.catalog/grammar v2", 'quote"and%percent', "a" * 200)
@@ -50,40 +53,67 @@ def snapshot_of(*models: str) -> discovery.Snapshot:
     return discovery.build(endpoints, plan)
 
 
+def node(root: Path) -> bootstrap.Node:
+    return bootstrap.Node(
+        edge_id="edge-1",
+        discovery=f"unix:{root}/discovery.sock",
+        url="http://127.0.0.1:8000",
+        directory=root,
+        zone="z1",
+    )
+
+
+def with_rules(models: tuple[str, ...]) -> discovery.Snapshot:
+    """With many keys of many rates, some of which are ended."""
+    ended = tuple(f"key-{number:012x}" for number in range(1_000))
+    rules = KeyRules(ended=ended, rates_rps=(1, 7, 1_000_000))
+    return dataclasses.replace(snapshot_of(*models), keys=rules)
+
+
 def as_static(snapshot: discovery.Snapshot, settings: config.EdgeSettings, root: Path) -> Any:
-    """Everything in one bootstrap, since `--mode validate` does not read watched files."""
-    paths = bootstrap.XdsPaths(root=root)
-    paths.endpoints.mkdir(parents=True)
-    for cluster in snapshot.clusters:
-        file = paths.endpoints / resources.endpoints_file(cluster.key)
-        file.write_text(json.dumps(resources.endpoints(cluster)))
-    whole = bootstrap.bootstrap(settings, paths, "edge-1")
-    del whole["dynamic_resources"]
+    """Everything in one bootstrap, since `--mode validate` asks nobody."""
+    secret = tls.secret_file(root)
+    secret.parent.mkdir()
+    secret.write_text('{"resources": []}')
+    public_set = signing.public_set(signing.new_private_key())
+    whole = bootstrap.bootstrap(settings, node(root), public_set=public_set)
     listener = whole["static_resources"]["listeners"][0]
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
     del manager["rds"]
-    manager["route_config"] = plain(resources.routes(snapshot, settings))[0]
-    clusters = plain(resources.clusters(snapshot, settings, paths))
-    whole["static_resources"]["clusters"] = clusters
+    manager["route_config"] = resources.routes(snapshot, settings)
+    for found in snapshot.clusters:
+        cluster = resources.cluster(found.key, settings)
+        del cluster["eds_cluster_config"]
+        assignment = resources.endpoints(found)
+        static = {**cluster, "type": "STATIC", "load_assignment": assignment}
+        whole["static_resources"]["clusters"].append(static)
     return whole
-
-
-def plain(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "@type"} for r in document["resources"]]
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         SETTINGS,
-        config.EdgeSettings(port=18_000, access_log=True, listen_host="::1", max_body_bytes=1),
+        config.EdgeSettings(port=18_000, access_log=0.1, listen_host="::1", max_body_bytes=1),
         config.EdgeSettings(port=18_000, retry=config.RetrySettings(retries=0), drain_s=0.0),
+        config.EdgeSettings(port=18_000, keys=config.KeySettings(required=True), edges=12),
+        config.EdgeSettings(
+            port=18_000,
+            keys=config.KeySettings(required=True, cached=1),
+            quotas=tuple(config.ModelQuota(model=name, rate_rps=7) for name in ODD_NAMES),
+            tls=config.TlsSettings(certificate=Path("/etc/tls/a.crt"), key=Path("/etc/tls/a.key")),
+            access_log=0.000001,
+            deadline_grace_s=0.0,
+        ),
+        config.EdgeSettings(
+            port=18_000, quotas=(config.ModelQuota(model="grammar", rate_rps=1),), edges=1_000
+        ),
     ],
-    ids=["defaults", "access log and IPv6", "no retries"],
+    ids=["defaults", "access log and IPv6", "no retries", "keys", "everything", "quotas alone"],
 )
 def test_envoy_accepts_everything_we_build(settings: config.EdgeSettings, tmp_path: Path) -> None:
     file = tmp_path / "bootstrap.json"
-    file.write_text(json.dumps(as_static(snapshot_of(*ODD_NAMES), settings, tmp_path / "xds")))
+    file.write_text(json.dumps(as_static(with_rules(ODD_NAMES), settings, tmp_path)))
     done = subprocess.run(
         [process.envoy_binary(), "--mode", "validate", "--config-path", file],
         capture_output=True,
@@ -94,17 +124,26 @@ def test_envoy_accepts_everything_we_build(settings: config.EdgeSettings, tmp_pa
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_the_version_changes_with_the_content_and_only_with_it() -> None:
-    one = resources.routes(snapshot_of("a"), SETTINGS)
-    same = resources.routes(snapshot_of("a"), SETTINGS)
-    other = resources.routes(snapshot_of("b"), SETTINGS)
-    assert one["version_info"] == same["version_info"] != other["version_info"]
+def test_endpoints_are_grouped_by_zone() -> None:
+    key = discovery.ClusterKey(model="m", version=1)
+    zones = ("z2", "z1", "z2", "")
+    found = tuple(
+        discovery.Address(host="10.0.0.1", port=port, zone=zone)
+        for port, zone in enumerate(zones, 1)
+    )
+    built = resources.endpoints(discovery.Cluster(key=key, addresses=found))
+    ports = {
+        group["locality"]["zone"]: [
+            e["endpoint"]["address"]["socket_address"]["port_value"] for e in group["lb_endpoints"]
+        ]
+        for group in built["endpoints"]
+    }
+    assert ports == {"": [4], "z1": [2], "z2": [1, 3]}
 
 
-def test_clusters_choose_between_two_and_weigh_all_endpoints_alike(tmp_path: Path) -> None:
+def test_clusters_choose_between_two_and_weigh_all_endpoints_alike() -> None:
     snapshot = snapshot_of("grammar")
-    paths = bootstrap.XdsPaths(root=tmp_path)
-    for cluster in plain(resources.clusters(snapshot, SETTINGS, paths)):
+    for cluster in resources.documents(snapshot, SETTINGS).clusters:
         assert cluster["lb_policy"] == "LEAST_REQUEST"
         assert cluster["least_request_lb_config"] == {"choice_count": 2}
     assert "load_balancing_weight" not in json.dumps(resources.endpoints(snapshot.clusters[0]))
@@ -116,7 +155,7 @@ def test_only_what_no_replica_can_have_begun_is_retried() -> None:
 
 
 def test_the_first_model_answers_without_a_header() -> None:
-    table = plain(resources.routes(snapshot_of("first", "second"), SETTINGS))[0]
+    table = resources.routes(snapshot_of("first", "second"), SETTINGS)
     default = table["virtual_hosts"][0]["routes"][-1]
     names = [c["name"] for c in default["route"]["weighted_clusters"]["clusters"]]
     assert names == ["first@v1", "first@v2"]
@@ -125,15 +164,9 @@ def test_the_first_model_answers_without_a_header() -> None:
 def test_a_model_without_replicas_is_refused_with_503_and_not_sent_elsewhere() -> None:
     plan = traffic.TrafficPlan(epoch=1, models=(traffic.whole("gone", 1), traffic.whole("up", 1)))
     snapshot = discovery.build([replica("up", 1, 19_001)], plan)
-    routes = plain(resources.routes(snapshot, SETTINGS))[0]["virtual_hosts"][0]["routes"]
+    routes = resources.routes(snapshot, SETTINGS)["virtual_hosts"][0]["routes"]
     assert routes[-1]["direct_response"]["status"] == 503
     assert next(r for r in routes if r["name"] == "up")["route"]
-
-
-def test_files_of_endpoints_are_flat_and_distinct() -> None:
-    names = [resources.endpoints_file(discovery.ClusterKey(model=m, version=1)) for m in ODD_NAMES]
-    assert len(set(names)) == len(names)
-    assert not any("/" in name or name.startswith(".") for name in names)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +180,9 @@ def test_files_of_endpoints_are_flat_and_distinct() -> None:
         ("drain_s", -1.0),
         ("max_body_bytes", 0),
         ("listen_host", "localhost"),
+        ("access_log", 1.5),
+        ("edges", 0),
+        ("deadline_grace_s", -1.0),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(field: str, value: object) -> None:
@@ -156,12 +192,12 @@ def test_settings_out_of_range_are_refused_by_name(field: str, value: object) ->
 
 def test_the_admin_interface_is_on_loopback_whatever_the_listener_is(tmp_path: Path) -> None:
     settings = config.EdgeSettings(listen_host="0.0.0.0")
-    built = bootstrap.bootstrap(settings, bootstrap.XdsPaths(root=tmp_path), "edge-1")
+    built = bootstrap.bootstrap(settings, node(tmp_path))
     assert built["admin"]["address"]["socket_address"]["address"] == "127.0.0.1"
 
 
 def test_a_pinned_request_goes_to_its_version_alone() -> None:
-    table = plain(resources.routes(snapshot_of("first", "second"), SETTINGS))[0]
+    table = resources.routes(snapshot_of("first", "second"), SETTINGS)
     routes = {r["name"]: r for r in table["virtual_hosts"][0]["routes"]}
     for name, cluster in {"second-2": "second@v2", "default-1": "first@v1"}.items():
         clusters = routes[name]["route"]["weighted_clusters"]["clusters"]

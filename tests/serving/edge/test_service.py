@@ -13,7 +13,7 @@ import pytest
 
 from serving import endpoint, errors
 from serving.discovery import traffic
-from serving.edge import control, history, home
+from serving.edge import admin, control, history, home
 from tests.serving.edge import harness, load, upstream
 
 ONE = traffic.whole("grammar", 1)
@@ -142,7 +142,11 @@ async def test_a_cluster_is_removed_once_nobody_needs_it(run_edge: harness.RunEd
 
         assert known() == [1, 2]
         await edge.until(lambda: known() == [2])
-        assert [p.name for p in edge.home.xds.endpoints.iterdir()] == ["grammar%40v2.json"]
+        now = control.current_status(edge.root)
+        assert now is not None
+        assert now.admin_url is not None
+        async with admin.AdminClient(now.admin_url) as asked:
+            assert set(await asked.endpoints()) == {"grammar@v2"}
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             assert (await client.post(edge.url)).status_code == 200
 
@@ -315,9 +319,9 @@ async def test_draining_replicas_and_what_was_counted_are_published(
             for _ in range(7):
                 await client.post(edge.url)
 
-        def counted() -> int:
-            known = history.load(edge.home.counts)
-            seen = history.over(known, "grammar", 300, now_s=time.monotonic())
-            return seen.requests if seen is not None else 0
+        def counted() -> tuple[int, int]:
+            known = history.load(edge.home.counts).of("grammar", now_s=time.monotonic())
+            seen = known.over(300) if known is not None else None
+            return (seen.requests, seen.measured) if seen is not None else (0, 0)
 
-        await edge.until(lambda: counted() == 7)
+        await edge.until(lambda: counted() == (7, 7))

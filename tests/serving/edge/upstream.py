@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 
 from serving import endpoint
 
@@ -19,10 +20,13 @@ class Upstream:
         self.gate = asyncio.Event()
         """Requests wait while it is cleared."""
         self.gate.set()
+        self.working = asyncio.Event()
+        """Set once a request was read."""
         self.served = 0
         self.in_flight = 0
         self.most_in_flight = 0
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.requests: deque[tuple[str, dict[str, str], bytes]] = deque(maxlen=100)
+        """The last ones."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
 
@@ -55,6 +59,11 @@ class Upstream:
             state=state,
         )
 
+    def hang_up(self) -> None:
+        """Break every connection, whatever is asked on it."""
+        for writer in list(self._connections):
+            writer.transport.abort()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
         try:
@@ -75,6 +84,7 @@ class Upstream:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.requests.append((head[0], headers, body))
         self.in_flight += 1
+        self.working.set()
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             await asyncio.sleep(self.delay_s)

@@ -12,7 +12,7 @@ import pytest
 
 from registry.errors import CheckpointInvalid, RecordConflict
 from registry.manifest import FileEntry, Generation, Manifest, Prompt
-from serving.engine.spec import ReplicaSpec, local_checkpoint
+from serving.engine.spec import Listing, ReplicaSpec, local_checkpoint
 
 CONTENT = b"weights"
 MANIFEST = Manifest(
@@ -42,6 +42,11 @@ def spec(**changes: Any) -> ReplicaSpec:
         ({"digest": "sha256:0"}, "digest must be the manifest's"),
         ({"heartbeat_s": 0}, "heartbeat_s must be above 0, got 0"),
         ({"quiet_s": -1}, "quiet_s must be at least 0, got -1"),
+        ({"port": 65_536}, r"port must be 0\.\.65535, got 65536"),
+        (
+            {"listing": Listing.PROBES, "settle_s": 10.0},
+            r"settle_s must be above 0 and below release_timeout_s \(10\.0\), got 10\.0",
+        ),
         ({"front_ends": 0}, "front_ends must be 1..64, got 0"),
         ({"tracking_uri": "http://x"}, "cache_dir must be given with tracking_uri"),
         ({"manifest_json": "{}"}, "not a liftlock manifest"),

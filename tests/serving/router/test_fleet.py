@@ -71,6 +71,22 @@ def test_five_failures_in_a_row_eject() -> None:
     assert build.shares(made, 300, 1.0)["e0"] == 0
 
 
+def test_not_being_reached_may_weigh_more_than_a_failure() -> None:
+    made = build.fleet(*TEN, settings=router.RouterSettings(unreached_weight=1.0))
+    build.lease_on(made, "e0", 0.0).done(Outcome.UNREACHED, 0.0)
+    build.lease_on(made, "e1", 0.0).done(Outcome.FAILURE, 0.0)
+    assert build.phase(made, "e0") is Phase.EJECTED
+    assert build.phase(made, "e1") is Phase.SERVING
+
+
+def test_not_being_reached_is_a_failure_like_others_unless_said() -> None:
+    made = build.fleet(*TEN)
+    for times in range(5):
+        assert build.phase(made, "e0") is Phase.SERVING, times
+        build.lease_on(made, "e0", 0.0).done(Outcome.UNREACHED, 0.0)
+    assert build.phase(made, "e0") is Phase.EJECTED
+
+
 def test_an_endpoint_that_fails_half_of_the_time_is_ejected_and_one_in_fifty_is_not() -> None:
     made = build.fleet(*TEN)
     for step in range(200):

@@ -166,6 +166,33 @@ def test_probes_not_asked_for_do_not_pile_up() -> None:
     assert burst == router.RouterSettings().probe_pool_size
 
 
+def test_a_request_goes_elsewhere_than_it_has_been() -> None:
+    made, rng = build.fleet("a", "b", "c"), random.Random(0)
+    for _ in range(20):
+        lease = router.pick(made, rng, 0.0, ["a", "c"])
+        assert lease.endpoint_id == "b"
+        lease.done(router.Outcome.CANCELED, 0.0)
+    assert router.pick(made, rng, 0.0, ["a", "b", "c"]).endpoint_id in {"a", "b", "c"}
+    assert made.picks == 21
+
+
+def test_of_the_others_the_one_with_fewer_requests_is_taken() -> None:
+    made, rng = build.fleet("a", "b", "c"), random.Random(0)
+    build.lease_on(made, "b", 0.0)
+    assert {router.pick(made, rng, 0.0, ["a"]).endpoint_id for _ in range(1)} == {"c"}
+
+
+def test_an_ejected_endpoint_is_better_than_one_that_was_tried() -> None:
+    made, rng = build.fleet("a", "b"), random.Random(0)
+    build.fail(made, "a", 5, 0.0)
+    lease = router.pick(made, rng, 1.0, ["b"])
+    assert lease.endpoint_id == "a"
+    lease.done(router.Outcome.SUCCESS, 1.0)
+    assert made.views()["a"] == router.EndpointView(
+        phase=router.Phase.EJECTED, in_flight=0, failure_rate=made.views()["a"].failure_rate
+    )
+
+
 def test_every_choice_is_counted() -> None:
     made = build.fleet("a", "b")
     build.shares(made, 7, 0.0)
@@ -177,7 +204,8 @@ def test_every_choice_is_counted() -> None:
     [
         ("report_max_age_s", 0.0), ("probe_max_age_s", -1.0), ("probe_pool_size", 0),
         ("probes_per_pick", -0.1), ("spill_at", 0), ("slow_start_s", 0.0),
-        ("slow_start_floor", 0.0), ("failure_weight", 1.1), ("eject_at", 0.0),
+        ("slow_start_floor", 0.0), ("failure_weight", 1.1),
+        ("unreached_weight", 0.0), ("eject_at", 0.0),
         ("max_ejection_s", 1.0), ("max_ejected_share", 1.0), ("probation_share", 0.0),
         ("probation_successes", 0),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Collection
 
 import pytest
 from hypothesis import settings
@@ -81,11 +82,21 @@ class AnyInterleaving(RuleBasedStateMachine):
             return multiple()
         return multiple(*(self._pick() for _ in range(requests)))
 
-    def _pick(self) -> router.Lease:
-        lease = router.pick(self.fleet, self.rng, self.now)
+    @rule(target=leases, tried=st.sets(st.sampled_from(NAMES), min_size=1, max_size=8))
+    def a_request_comes_again(self, tried: set[str]) -> object:
+        if all(destination.draining for destination in self.listed.values()):
+            return multiple()
+        lease = self._pick(tried)
+        others = {name for name, known in self.listed.items() if not known.draining} - tried
+        assert lease.endpoint_id in others or not others
+        return lease
+
+    def _pick(self, tried: Collection[str] = ()) -> router.Lease:
+        lease = router.pick(self.fleet, self.rng, self.now, tried)
         name = lease.endpoint_id
         assert not self.listed[name].draining
-        assert self.fleet.views()[name].phase in TAKES_REQUESTS
+        phase = self.fleet.views()[name].phase
+        assert phase in TAKES_REQUESTS or (tried and phase is Phase.EJECTED)
         key = (name, self.incarnation[name])
         self.open[key] += 1
         self.of[lease] = key

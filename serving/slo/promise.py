@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
+
+DAY_S = 86_400.0
+
+
+class Sli(enum.StrEnum):
+    """What is measured: a share of requests that were as promised."""
+
+    AVAILABILITY = "availability"
+    """Requests that were answered without a server fault."""
+    LATENCY = "latency"
+    """Requests that took at most `latency_ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,11 +24,11 @@ class SLO:
     latency_quantile: float = 0.99
     """Share of requests that must be at least as fast as `latency_ms`."""
     latency_ms: float = 1000.0
-    """End to end, measured at the edge."""
+    """From the last byte of the request to the last of the answer, measured at the edge."""
     availability: float = 0.9999
     """Share of requests answered without a server fault, over the window."""
     window_days: int = 30
-    """The window that availability is counted over."""
+    """The window that both shares are counted over."""
     expected_peak_rps: float = 10.0
     """Requests per second to be ready for; the demo's laptop, not production's 200,000."""
 
@@ -35,6 +47,14 @@ class SLO:
             raise ValueError(f"expected_peak_rps must be above 0, got {self.expected_peak_rps}")
 
     @property
-    def error_budget(self) -> float:
-        """Share of requests that may fail."""
-        return 1.0 - self.availability
+    def window_s(self) -> float:
+        """The window in seconds."""
+        return self.window_days * DAY_S
+
+    def objective(self, sli: Sli) -> float:
+        """Share of requests that must be as promised."""
+        return self.availability if sli is Sli.AVAILABILITY else self.latency_quantile
+
+    def budget(self, sli: Sli) -> float:
+        """Share of requests that need not be: the error budget."""
+        return 1.0 - self.objective(sli)

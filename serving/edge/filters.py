@@ -1,0 +1,254 @@
+"""What stands between a caller and the replicas: keys, scopes, rates, deadlines, errors.
+
+The one idea: what never changes (how a key is verified) is in the listener, and what changes while
+traffic flows (which keys are ended, which rates there are) is in the routes, which are replaced
+without touching a connection. Pure: settings and rules in, JSON-ready dictionaries out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from serving.edge import config
+from serving.keys.rules import CLOCK_SKEW_S, KeyRules
+from serving.keys.scopes import PREFIXES, Scope
+from serving.keys.signing import ISSUER
+
+_TYPE = "type.googleapis.com/envoy."
+_HTTP = f"{_TYPE}extensions.filters.http."
+_JWT = "envoy.filters.http.jwt_authn"
+_RBAC = "envoy.filters.http.rbac"
+_RATE = "envoy.filters.http.local_ratelimit"
+_ENDLESS = 4_294_967_295
+_MAX_BUCKETS = 100_000
+"""Keys whose buckets a rate remembers; those seen longest ago begin with a full one again."""
+
+KEY_HEADER = "x-liftlock-key"
+"""The id of the key that was shown, as replicas see it; what a caller sends by this name is
+dropped."""
+_SCOPES_HEADER, _RATE_HEADER = "x-liftlock-key-scopes", "x-liftlock-key-rate"
+DEADLINE_HEADER = "x-request-timeout-ms"
+_TIMER_HEADER = "grpc-timeout"
+"""What Envoy's own timer of a whole exchange listens to. Its other one, which
+`x-envoy-upstream-rq-timeout-ms` sets, counts as the replica's fault: callers with hopeless
+deadlines would have replicas ejected."""
+_METADATA = "liftlock"
+
+
+def internal_headers(settings: config.EdgeSettings) -> list[str]:
+    """For the edge alone; taken off before a replica sees the request."""
+    return [_TIMER_HEADER, *((_SCOPES_HEADER, _RATE_HEADER) if settings.keys.required else ())]
+
+
+def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
+    """Before a route is chosen: nobody else speaks in our headers, and the timer is set.
+
+    A deadline that is no number leaves the timer's header unreadable, which counts as none.
+    """
+    grace_ms = round(settings.deadline_grace_s * 1000)
+    timer = f"%CEL(int(request.headers['{DEADLINE_HEADER}']) + {grace_ms})%m"
+    mutations: list[dict[str, Any]] = [{"append": _header(_TIMER_HEADER, timer)}]
+    if not settings.keys.required:  # where they are, the verifier replaces what a caller sent
+        mutations.append({"remove": KEY_HEADER})
+    typed = {
+        "@type": f"{_TYPE}extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+        "mutations": mutations,
+    }
+    return [{"name": "envoy.http.early_header_mutation.header_mutation", "typed_config": typed}]
+
+
+def longest(settings: config.EdgeSettings) -> dict[str, Any]:
+    """A route's bound on the whole exchange: the caller's deadline, at most the edge's own."""
+    bound = f"{settings.longest_s:.3f}s"
+    return {"max_stream_duration": bound, "grpc_timeout_header_max": bound}
+
+
+def before_replicas(settings: config.EdgeSettings, public_set: str | None) -> list[dict[str, Any]]:
+    """The filters that may refuse a request; none that has nothing to do.
+
+    `public_set` is the JSON web key set that keys are verified with, where they are required.
+    """
+    found: list[dict[str, Any]] = []
+    if settings.keys.required:
+        if public_set is None:
+            raise ValueError("keys.required needs the public half of the key that signs them")
+        found.append({"name": _JWT, "typed_config": _verifier(settings.keys, public_set)})
+        # The routes say the same and more; this holds for routes that do not.
+        scopes = {"@type": f"{_HTTP}rbac.v3.RBAC", "matcher": _may(())}
+        found.append({"name": _RBAC, "typed_config": scopes})
+    if _has_rates(settings):
+        found.append(
+            {
+                "name": _RATE,
+                "typed_config": {
+                    "@type": f"{_HTTP}local_ratelimit.v3.LocalRateLimit",
+                    "stat_prefix": "edge",
+                },
+            }
+        )
+    return found
+
+
+def for_all_routes(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
+    """What those filters must know now. Of all routes together, so that a key has one bucket."""
+    found: dict[str, Any] = {}
+    if settings.keys.required:
+        found[_RBAC] = {
+            "@type": f"{_HTTP}rbac.v3.RBACPerRoute",
+            "rbac": {"matcher": _may(rules.ended)},
+        }
+    if _has_rates(settings):
+        found[_RATE] = _rates(settings, rules)
+    return {"typed_per_filter_config": found} if found else {}
+
+
+def for_anybody(settings: config.EdgeSettings) -> dict[str, Any]:
+    """For a route that needs no key and has no rate."""
+    names = [f["name"] for f in before_replicas(settings, "")]
+    off = {"@type": f"{_TYPE}config.route.v3.FilterConfig", "disabled": True}
+    return {"typed_per_filter_config": dict.fromkeys(names, off)} if names else {}
+
+
+def names_model(model: str) -> dict[str, Any]:
+    """On a route: whose quota its requests use up."""
+    return {"metadata": {"filter_metadata": {_METADATA: {"model": model}}}}
+
+
+def _has_rates(settings: config.EdgeSettings) -> bool:
+    return settings.keys.required or bool(settings.quotas)
+
+
+def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
+    headers = {KEY_HEADER: "jti", _SCOPES_HEADER: "scope", _RATE_HEADER: "rate"}
+    provider = {
+        "issuer": ISSUER,
+        "require_expiration": True,
+        "clock_skew_seconds": CLOCK_SKEW_S,
+        "local_jwks": {"inline_string": public_set},
+        # Verified keys are remembered by their text, with their expiry; ended ones are the
+        # routes' business.
+        "jwt_cache_config": {"jwt_cache_size": settings.cached},
+        "from_headers": [
+            {"name": "authorization", "value_prefix": "Bearer "},
+            {"name": "x-api-key"},
+        ],
+        "claim_to_headers": [
+            {"header_name": header, "claim_name": claim} for header, claim in headers.items()
+        ],
+    }
+    return {
+        "@type": f"{_HTTP}jwt_authn.v3.JwtAuthentication",
+        "providers": {"keys": provider},
+        "rules": [{"match": {"prefix": "/"}, "requires": {"provider_name": "keys"}}],
+    }
+
+
+def _may(ended: tuple[str, ...]) -> dict[str, Any]:
+    """Whether a verified key may do what is asked: two look-ups, however many keys are ended."""
+    paths = {prefix: _needs(scope) for prefix, scope in PREFIXES.items()}
+    by_path = {
+        "matcher_tree": {"input": _input(":path"), "prefix_match_map": {"map": paths}},
+        "on_no_match": _needs(Scope.ADMIN),
+    }
+    if not ended:
+        return by_path
+    refused = {key_id: _decide(ENDED, "DENY") for key_id in ended}
+    return {
+        "matcher_tree": {"input": _input(KEY_HEADER), "exact_match_map": {"map": refused}},
+        "on_no_match": {"matcher": by_path},
+    }
+
+
+ENDED = "ended"
+"""Name of the decision against a key that was revoked or rotated."""
+
+
+def _needs(scope: Scope) -> dict[str, Any]:
+    # No scope's name is part of another's.
+    has = {"input": _input(_SCOPES_HEADER), "value_match": {"contains": str(scope)}}
+    allowed = {"predicate": {"single_predicate": has}, "on_match": _decide("allowed", "ALLOW")}
+    return {
+        "matcher": {
+            "matcher_list": {"matchers": [allowed]},
+            "on_no_match": _decide(f"needs-{scope}", "DENY"),
+        }
+    }
+
+
+def _input(header: str) -> dict[str, Any]:
+    typed = {"@type": f"{_TYPE}type.matcher.v3.HttpRequestHeaderMatchInput", "header_name": header}
+    return {"name": "header", "typed_config": typed}
+
+
+def _decide(name: str, action: str) -> dict[str, Any]:
+    typed = {"@type": f"{_TYPE}config.rbac.v3.Action", "name": name, "action": action}
+    return {"action": {"name": name, "typed_config": typed}}
+
+
+def _rates(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
+    """Buckets by key and by model; the tighter one is asked first."""
+    always = {"default_value": {"numerator": 100}}
+    keys = [
+        {
+            # No value: every key has a bucket of its own.
+            "entries": [{"key": "rate", "value": str(rate)}, {"key": "key"}],
+            "token_bucket": _bucket(rate, settings.edges),
+        }
+        for rate in rules.rates_rps
+    ]
+    models = [
+        {
+            "entries": [{"key": "model", "value": quota.model}],
+            "token_bucket": _bucket(quota.rate_rps, settings.edges),
+        }
+        for quota in settings.quotas
+    ]
+    return {
+        "@type": f"{_HTTP}local_ratelimit.v3.LocalRateLimit",
+        "stat_prefix": "edge",
+        "filter_enabled": always,
+        "filter_enforced": always,
+        # Envoy wants one for requests that no other bucket is for.
+        "token_bucket": {
+            "max_tokens": _ENDLESS, "tokens_per_fill": _ENDLESS, "fill_interval": "1s"
+        },
+        "always_consume_default_token_bucket": False,
+        "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+        "response_headers_to_add": [_header("retry-after", "1")],
+        "max_dynamic_descriptors": _MAX_BUCKETS,
+        "rate_limits": _counted_by(settings),
+        "descriptors": [*keys, *models],
+    }  # fmt: skip
+
+
+def _counted_by(settings: config.EdgeSettings) -> list[dict[str, Any]]:
+    of_key = [
+        {"request_headers": {"header_name": _RATE_HEADER, "descriptor_key": "rate"}},
+        {"request_headers": {"header_name": KEY_HEADER, "descriptor_key": "key"}},
+    ]
+    of_model = {
+        "metadata": {
+            "descriptor_key": "model",
+            "source": "ROUTE_ENTRY",
+            "metadata_key": {"key": _METADATA, "path": [{"key": "model"}]},
+        }
+    }
+    keys = [{"actions": of_key}] if settings.keys.required else []
+    return [*keys, *([{"actions": [of_model]}] if settings.quotas else [])]
+
+
+def _bucket(rate_rps: int, edges: int) -> dict[str, Any]:
+    """One second's worth of this edge's part, at least one request; filled continuously."""
+    return {
+        "max_tokens": max(1, round(rate_rps / edges)),
+        # A whole number of requests per `edges` seconds, so that no part of a rate is rounded off.
+        "tokens_per_fill": rate_rps,
+        "fill_interval": f"{edges}s",
+    }
+
+
+def _header(name: str, value: str) -> dict[str, Any]:
+    return {
+        "header": {"key": name, "value": value},
+        "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+    }

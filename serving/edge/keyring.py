@@ -1,0 +1,72 @@
+"""The edge's view of the keys: a file that others replace, and the rules that follow from it.
+
+The one idea: a list that is lost or cannot be read changes nothing. Taking it for an empty one
+would let every revoked key in again.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from serving.edge import config
+from serving.edge import home as edge_home
+from serving.errors import KeysUnusable
+from serving.keys import rules
+from serving.keys.record import KeyRecord
+from serving.keys.rules import KeyRules
+from serving.keys.store import KeyStore
+
+
+class Keyring:
+    """The keys of one edge, or of a fleet of them; has none where none are required."""
+
+    def __init__(self, settings: config.KeySettings, home: edge_home.EdgeHome | None) -> None:
+        """Without a home the settings must name the folder; raises KeysUnusable else."""
+        folder = settings.folder
+        if folder is None and home is not None:
+            folder = home.root.parent / "keys"
+        if folder is None and settings.required:
+            raise KeysUnusable(
+                "API keys are required, but nothing says where they are: set keys.folder to the "
+                "folder of keys.json and jwks.json"
+            )
+        self._required = settings.required
+        self._store = KeyStore(folder or Path())
+        self._records: tuple[KeyRecord, ...] = ()
+        self._mark: tuple[int, ...] | None = None
+
+    def refresh(self) -> None:
+        """Read the list again if it was replaced. Raises KeysUnusable, and goes on by the old."""
+        if not self._required:
+            return
+        mark = _mark(self._store.records_file)
+        if mark != self._mark:
+            self._records = self._store.records()
+            self._mark = mark
+
+    def rules(self, unix_s: float) -> rules.KeyRules:
+        """What holds at a time of day; keys also end by its passing."""
+        return rules.rules(self._records, unix_s)
+
+    def now(self) -> KeyRules:
+        """What holds at this moment. Raises KeysUnusable as `refresh` does."""
+        self.refresh()
+        return self.rules(time.time())
+
+    def public_set(self) -> str | None:
+        """What verifies keys; None where none are required. Raises KeysUnusable."""
+        return self._store.public_set() if self._required else None
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """Changes whenever the file is replaced."""
+    try:
+        found = path.stat()
+    except OSError as exc:
+        raise KeysUnusable(
+            f"API keys are required, but {path} is not there ({exc.strerror}); issue a first key "
+            "with `liftlock keys issue`, or put the list back. A running edge goes on by the one "
+            "it has"
+        ) from exc
+    return (found.st_ino, found.st_mtime_ns, found.st_size)

@@ -1,0 +1,36 @@
+"""What the edges must know of the keys: which are ended, and which rates there are.
+
+The one idea: a key says for itself what it allows and is believed because it is signed, so edges
+need no list of keys. They are told only what a signature cannot know: what happened afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from serving.keys.record import KeyRecord
+
+CLOCK_SKEW_S = 1
+"""Edges take a key for this much longer than it says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRules:
+    """One moment's rules, sorted, so that equal ones compare equal."""
+
+    ended: tuple[str, ...] = ()
+    """Ids of keys that are refused although they have not expired."""
+    rates_rps: tuple[int, ...] = ()
+    """The rates that keys in use have; each key has a bucket of its own of its rate."""
+
+
+def rules(records: Iterable[KeyRecord], unix_s: float) -> KeyRules:
+    """The rules at a time of day.
+
+    Expired keys are left out: their own signature says so. So the rules do not grow for ever.
+    """
+    known = [r for r in records if unix_s <= r.expires_at + CLOCK_SKEW_S]
+    ended = {r.key_id for r in known if r.ends_at is not None and r.ends_at <= unix_s}
+    rates = {r.rate_rps for r in known if r.key_id not in ended}
+    return KeyRules(ended=tuple(sorted(ended)), rates_rps=tuple(sorted(rates)))

@@ -1,0 +1,232 @@
+"""An edge in a pod: one file for all, read by Envoy itself, from whose admin little is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from serving.edge import pod
+from serving.edge.config import EdgeSettings
+from serving.edge.process import envoy_binary
+from tests.conftest import free_port
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+FOLDER = REPOSITORY / "deploy" / "kubernetes" / "base" / "edge"
+
+
+def test_the_committed_file_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--discovery", "discovery:18000", "--url", "http://edge.liftlock"]
+    assert pod.main(options) == 0
+    assert capsys.readouterr().out == (FOLDER / "bootstrap.json").read_text(), (
+        f"run: python -m serving.edge.pod {' '.join(options)} "
+        "> deploy/kubernetes/base/edge/bootstrap.json"
+    )
+
+
+def test_envoy_accepts_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(str(envoy_binary()), "--mode", "validate", "--config-path"),
+            str(FOLDER / "bootstrap.json"), "--service-node", "edge-1",
+            *("--service-zone", "zone-a", "--log-level", "error"),
+        ],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--discovery", "discovery"], ["--discovery", "d:1", "--admin-port", "0"]]
+)
+def test_what_cannot_be_is_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert pod.main([*options, "--url", "http://edge"]) == 2
+    assert "edge: " in capsys.readouterr().err
+
+
+@contextlib.contextmanager
+def started(folder: Path, content: dict[str, Any], admin_port: int) -> Iterator[int]:
+    """An Envoy started as in a pod; gives its process id."""
+    file = folder / "bootstrap.json"
+    file.write_text(json.dumps(content))
+    process = subprocess.Popen(
+        [
+            str(envoy_binary()), "--config-path", str(file), "--service-node", "edge-1",
+            "--service-zone", "zone-a", "--concurrency", "1", "--disable-hot-restart",
+            "--log-level", "off", "--drain-time-s", "1", "--drain-strategy", "immediate",
+        ]
+    )  # fmt: skip
+    try:
+        until_up(admin_port, "/server_info")
+        yield process.pid
+        assert process.poll() is None, "nothing but the kubelet ends it"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def ports() -> dict[str, int]:
+    return {name: free_port() for name in ("port", "admin", "metrics")}
+
+
+@pytest.fixture
+def content(ports: dict[str, int]) -> dict[str, Any]:
+    """A bootstrap whose discovery is away."""
+    settings = EdgeSettings(port=ports["port"], admin_port=ports["admin"])
+    away = f"127.0.0.1:{free_port()}"
+    return pod.for_pod(settings, discovery=away, url="http://edge", metrics_port=ports["metrics"])
+
+
+def until_up(port: int, path: str) -> None:
+    for _ in range(200):
+        try:
+            get(port, path)
+        except httpx.TransportError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"nobody answers on port {port}")
+
+
+def get(port: int, path: str, method: str = "GET") -> httpx.Response:
+    return httpx.request(method, f"http://127.0.0.1:{port}{path}", trust_env=False, timeout=5)
+
+
+def test_the_pod_says_who_it_is_and_waits_for_discovery(
+    tmp_path: Path, content: dict[str, Any], ports: dict[str, int]
+) -> None:
+    with started(tmp_path, content, ports["admin"]):
+        node: Any = get(ports["admin"], "/server_info").json()["node"]
+        assert (node["id"], node["locality"]["zone"]) == ("edge-1", "zone-a")
+        with pytest.raises(httpx.TransportError):
+            get(ports["port"], "/edge/healthz")
+
+
+def test_the_statistics_are_shown_and_nothing_else_of_admin(
+    tmp_path: Path, content: dict[str, Any], ports: dict[str, int]
+) -> None:
+    del content["dynamic_resources"], content["static_resources"]["listeners"][0]
+    with started(tmp_path, content, ports["admin"]):
+        until_up(ports["metrics"], "/")
+        shown = get(ports["metrics"], "/stats/prometheus?usedonly")
+        assert "envoy_server_live" in shown.text
+        others = ("/", "/quitquitquit", "/config_dump", "/stats/prometheus/../../certs", "/stats")
+        for path in others:
+            assert get(ports["metrics"], path).status_code == 404, path
+        assert get(ports["metrics"], "/stats/prometheus", "POST").status_code == 404
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A replica that takes a second."""
+
+    def do_GET(self) -> None:
+        time.sleep(1.0)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def replica() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def routed_to(replica: int, content: dict[str, Any]) -> None:
+    """What discovery would have said, written into the file."""
+    static = content["static_resources"]
+    static["clusters"].append(
+        {
+            "name": "replica", "type": "STATIC",
+            "load_assignment": {
+                "cluster_name": "replica",
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {
+                    "socket_address": {"address": "127.0.0.1", "port_value": replica}
+                }}}]}],
+            },
+        }
+    )  # fmt: skip
+    manager = static["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    del content["dynamic_resources"], manager["rds"]
+    route = {"match": {"prefix": "/"}, "route": {"cluster": "replica"}}
+    host = {"name": "edge", "domains": ["*"], "routes": [route]}
+    manager["route_config"] = {"name": "edge", "virtual_hosts": [host]}
+
+
+def test_the_hook_waits_for_what_is_in_flight_and_not_longer(
+    tmp_path: Path, content: dict[str, Any], ports: dict[str, int], replica: int
+) -> None:
+    routed_to(replica, content)
+    hook = ["bash", str(FOLDER / "drain.sh"), "0.3", "30"]
+    environment = {**os.environ, "ADMIN_PORT": str(ports["admin"])}
+    with started(tmp_path, content, ports["admin"]), ThreadPoolExecutor() as pool:
+        until_up(ports["port"], "/warm")
+        asked = pool.submit(get, ports["port"], "/slow")
+        time.sleep(0.3)
+        began_s = time.monotonic()
+        subprocess.run(hook, env=environment, check=True, timeout=20)
+        seconds = time.monotonic() - began_s
+        answer = asked.result(timeout=1.0)
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+        assert 0.6 < seconds < 8.0
+
+
+@contextlib.contextmanager
+def discovery(folder: Path, replica: int) -> Iterator[str]:
+    """The service as a process of its own; gives its address for edges."""
+    listed = {"model": "grammar", "version": 1, "host": "127.0.0.1", "port": replica}
+    share = {"model": "grammar", "weights": [{"version": 1, "percent": 100}]}
+    plan = {"format": "liftlock/traffic/v1", "epoch": 1, "models": [share], "claims": []}
+    (folder / "endpoints.json").write_text(
+        json.dumps({"endpoints": [{**listed, "replica_id": "r1", "digest": "", "state": "ready"}]})
+    )
+    (folder / "traffic.json").write_text(json.dumps(plan))
+    address, feed = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "serving.discovery", "--listen", address, "--feed", feed),
+            *("--endpoints", str(folder / "endpoints.json")),
+            *("--traffic", str(folder / "traffic.json")),
+        ],
+        cwd=REPOSITORY,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield address
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+def test_told_by_discovery_the_pod_is_ready_answers_and_counts(
+    tmp_path: Path, ports: dict[str, int], replica: int
+) -> None:
+    settings = EdgeSettings(port=ports["port"], admin_port=ports["admin"])
+    with discovery(tmp_path, replica) as address:
+        found = pod.for_pod(
+            settings, discovery=address, url="http://edge", metrics_port=ports["metrics"]
+        )
+        with started(tmp_path, found, ports["admin"]):
+            until_up(ports["port"], "/edge/healthz")
+            assert get(ports["port"], "/edge/healthz").status_code == 200
+            assert get(ports["port"], "/v1/models").status_code == 200
+            counted = get(ports["metrics"], "/stats/prometheus?usedonly").text
+            assert 'envoy_cluster_upstream_rq_total{envoy_cluster_name="grammar@v1"} 1' in counted

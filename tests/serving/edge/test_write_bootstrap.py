@@ -1,0 +1,44 @@
+"""The bootstrap of an Envoy that something else runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from serving.edge import process, write_bootstrap
+
+GIVEN = ("--discovery", "discovery:18000", "--edge-id", "e1", "--url", "http://e1:8000")
+
+
+def test_envoy_accepts_it_and_it_says_who_asks_whom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert write_bootstrap.main([*GIVEN, "--zone", "z1", "--access-log", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(printed)
+    assert (found["node"]["id"], found["node"]["locality"]) == ("e1", {"zone": "z1"})
+    (cluster,) = found["static_resources"]["clusters"]
+    assert cluster["type"] == "STRICT_DNS"
+    assert "discovery" in json.dumps(cluster["load_assignment"])
+    file = tmp_path / "bootstrap.json"
+    file.write_text(printed)
+    done = subprocess.run(
+        [process.envoy_binary(), "--mode", "validate", "--config-path", file],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("where", ["nowhere", "host:port"])
+def test_an_address_without_a_port_is_refused(
+    where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--discovery", where, *GIVEN[2:]]
+    assert write_bootstrap.main(given) == 1
+    assert "HOST:PORT" in capsys.readouterr().err
