@@ -22,9 +22,10 @@ wrk.body = %s
 done = function(summary, latency)
   local e = summary.errors
   io.write(string.format(
-    'WRK {"requests": %%d, "seconds": %%.6f, "p50_ms": %%.3f, "p99_ms": %%.3f, "errors": %%d}\\n',
+    'WRK {"requests": %%d, "seconds": %%.6f, "p50_ms": %%.3f, "p99_ms": %%.3f, ' ..
+    '"errors": {"connect": %%d, "read": %%d, "write": %%d, "status": %%d, "timeout": %%d}}\\n',
     summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3,
-    latency:percentile(99) / 1e3, e.connect + e.read + e.write + e.status + e.timeout))
+    latency:percentile(99) / 1e3, e.connect, e.read, e.write, e.status, e.timeout))
 end
 """
 
@@ -51,13 +52,14 @@ def run(
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(SCRIPT % (_lua(body.decode()), lines))
         script.flush()
-        command = [str(wrk), "-t1", f"-c{callers}", f"-d{max(1, round(seconds))}s",
+        command = [str(wrk), "-t1", "--timeout", "60s", f"-c{callers}", f"-d{max(1, round(seconds))}s",
                    "-s", script.name, url]  # fmt: skip
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     said = next(line for line in out.splitlines() if line.startswith("WRK "))
     found: dict[str, Any] = json.loads(said.removeprefix("WRK "))
-    if found["errors"] or not found["requests"]:
-        raise RuntimeError(f"of {found['requests']} requests to {url} failed {found['errors']}")
+    errors = {kind: count for kind, count in found.pop("errors").items() if count}
+    if errors or not found["requests"]:
+        raise RuntimeError(f"of {found['requests']} requests to {url} failed {errors}")
     return {**found, "rps": round(found["requests"] / found["seconds"], 1)}
 
 

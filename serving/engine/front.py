@@ -36,6 +36,8 @@ _CUT_OFF_S = 1
 _DEFER_S = 0.001
 _DEFERS = 5
 """How often a connection is left to a front end with fewer; it may be busy, or gone."""
+_LEAST_SHARE, _MOST_SHARE = 4, 64
+"""Connections taken at once where others have as many, and where they have far more or none are."""
 _NOTE_S = 0.25
 
 
@@ -187,19 +189,33 @@ class _SharedPort(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not typed
             await asyncio.sleep(_DEFER_S)
 
     async def _take(self, sock: socket.socket) -> None:
+        """Takes what waits, as far as our share goes: one each time round a busy loop would leave
+        the last of some hundred new connections waiting for seconds."""
+        taken: list[socket.socket] = []
         try:
-            connection, _ = sock.accept()
+            for _ in range(self._share()):
+                taken.append(sock.accept()[0])
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # another front end was quicker, or the caller gave up
+            pass  # that was the last, another front end was quicker, or the caller gave up
         except OSError as exc:  # out of file descriptors: the connection waits, so do we
             _log.error("cannot accept a connection: %s", exc)
             await asyncio.sleep(1.0)
-            return
-        self._opening += 1
+        self._opening += len(taken)
+        self._count()
+        connect = asyncio.get_running_loop().connect_accepted_socket
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+            await asyncio.gather(
+                *(connect(self._protocol, each) for each in taken), return_exceptions=True
+            )
         finally:
-            self._opening -= 1
+            self._opening -= len(taken)
+
+    def _share(self) -> int:
+        """How many connections may be taken at once without running ahead of other front ends."""
+        held = sorted(self._counts.column(Field.CONNECTIONS))
+        others = held[1] if len(held) > 1 else NOT_ACCEPTING
+        ahead = others - self._counts.get(Field.CONNECTIONS)
+        return int(min(max(_LEAST_SHARE, ahead), _MOST_SHARE))
 
     def _protocol(self) -> asyncio.Protocol:
         made: asyncio.Protocol = self.config.http_protocol_class(
