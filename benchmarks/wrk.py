@@ -52,7 +52,8 @@ def run(
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(SCRIPT % (_lua(body.decode()), lines))
         script.flush()
-        command = [str(wrk), "-t1", "--timeout", "60s", f"-c{callers}", f"-d{max(1, round(seconds))}s",
+        length = max(1, round(seconds))
+        command = [str(wrk), "-t1", "--timeout", "60s", f"-c{callers}", f"-d{length}s",
                    "-s", script.name, url]  # fmt: skip
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     said = next(line for line in out.splitlines() if line.startswith("WRK "))
