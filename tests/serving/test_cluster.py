@@ -18,7 +18,7 @@ from registry.checkpoint import hash_file
 from registry.engine_settings import EngineSettings
 from registry.manifest import FileEntry, Generation, Manifest, Prompt
 from serving.cluster import Application, RayCluster, Resources, application_name
-from serving.directory import DirectoryClient
+from serving.directory import DirectoryClient, DirectoryUnavailable
 from serving.endpoint import Endpoint, EndpointState
 from serving.engine.spec import ReplicaSpec
 from serving.errors import DeploymentFailed, StaleEpoch
@@ -107,7 +107,11 @@ def spec(directory: Path, version: int, **changes: Any) -> ReplicaSpec:
 
 
 def endpoints(directory: DirectoryClient, version: int) -> list[Endpoint]:
-    return [e for e in directory.snapshot()[1] if e.version == version]
+    try:
+        found = directory.snapshot()[1]
+    except DirectoryUnavailable:  # it started a moment ago and is not sure yet
+        return []
+    return [e for e in found if e.version == version]
 
 
 def wait_until(met: Callable[[], bool], timeout_s: float = 60.0) -> None:
