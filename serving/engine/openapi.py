@@ -203,7 +203,8 @@ def _operation(path: str, operation: Operation) -> dict[str, Any]:
 def _event(data: Schema) -> Schema:
     """One server-sent event. The last is `[DONE]`, or an error where the stream broke off."""
     inside = {"contentMediaType": "application/json", "contentSchema": data}
-    return schemas.answered({"data": {**schemas.TEXT, **inside}})
+    told = [{"const": "[DONE]"}, {**schemas.TEXT, **inside}]
+    return schemas.answered({"data": {"anyOf": told}})
 
 
 def _parameters(path: str, operation: Operation) -> Iterable[dict[str, Any]]:
