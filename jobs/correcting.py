@@ -25,7 +25,6 @@ from jobs.guard import guarded
 from jobs.settings import Settings
 from serving.client import AsyncClient, BadRequest, ClientError, Correction
 
-API_KEY_ENV = "LIFTLOCK_API_KEY"
 _BLOCK = 4_096
 """Texts that are read ahead; between two blocks the endpoint runs dry for the length of a call."""
 _ATTEMPT_S = 60.0
@@ -207,7 +206,7 @@ async def _by_edge(settings: Settings, options: Options, done: Done) -> AsyncGen
     try:
         client = AsyncClient(
             urls,
-            api_key=os.environ.get(API_KEY_ENV) or None,
+            api_key=os.environ.get(placing.API_KEY_ENV) or None,
             model=options.model,
             version=options.version,
             timeout_s=min(_ATTEMPT_S, options.deadline_s),

@@ -28,6 +28,9 @@ from registry.mlflow_store import connect
 from registry.store import Record
 from serving.plane import Plane
 
+API_KEY_ENV = "LIFTLOCK_API_KEY"
+"""Names the key that commands ask an endpoint with."""
+
 
 def open_record(settings: Settings, note: Callable[[str], None]) -> Record:
     """The record, on the given tracking server or a local one that is started.
@@ -123,7 +126,7 @@ def own_key(settings: Settings) -> str | None:
     """An API key for a question of our own: the environment's, else one that this home signs."""
     from serving.keys.store import KeyStore
 
-    return os.environ.get("LIFTLOCK_API_KEY") or KeyStore.of(settings.home).own_key(time.time())
+    return os.environ.get(API_KEY_ENV) or KeyStore.of(settings.home).own_key(time.time())
 
 
 def running_cluster(settings: Settings) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from serving import errors
 from serving.discovery import choose, feed
 from serving.discovery.service import Discovery
-from serving.edge import config, keyring, resources, settings_file
+from serving.edge import keyring, resources, settings_file
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(given: argparse.Namespace) -> None:
-    settings = settings_file.load(given.config) if given.config else config.EdgeSettings()
+    settings = settings_file.load(given.config)
     keys = keyring.Keyring(settings.keys, None)
     keys.refresh()
     discovery = Discovery(

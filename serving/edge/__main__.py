@@ -60,7 +60,7 @@ async def _run(given: argparse.Namespace) -> None:
 
 
 def _settings(given: argparse.Namespace) -> config.EdgeSettings:
-    from_file = settings_file.load(given.config) if given.config else config.EdgeSettings()
+    from_file = settings_file.load(given.config)
     names = ("listen_host", "port", "admin_port", "workers", "access_log")
     named = {n: getattr(given, n) for n in names if getattr(given, n) is not None}
     return dataclasses.replace(from_file, **named)

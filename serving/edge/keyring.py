@@ -35,6 +35,8 @@ class Keyring:
         self._store = KeyStore(folder or Path())
         self._records: tuple[KeyRecord, ...] = ()
         self._mark: tuple[int, ...] | None = None
+        self._rules: tuple[int, KeyRules] | None = None
+        """Those of the second that they were last made for."""
 
     def refresh(self) -> None:
         """Read the list again if it was replaced. Raises KeysUnusable, and goes on by the old."""
@@ -43,16 +45,18 @@ class Keyring:
         mark = _mark(self._store.records_file)
         if mark != self._mark:
             self._records = self._store.records()
-            self._mark = mark
-
-    def rules(self, unix_s: float) -> rules.KeyRules:
-        """What holds at a time of day; keys also end by its passing."""
-        return rules.rules(self._records, unix_s)
+            self._mark, self._rules = mark, None
 
     def now(self) -> KeyRules:
-        """What holds at this moment. Raises KeysUnusable as `refresh` does."""
+        """What holds at this moment. Raises KeysUnusable as `refresh` does.
+
+        Asked many times a second, while keys end by the passing of whole seconds.
+        """
         self.refresh()
-        return self.rules(time.time())
+        second = int(time.time())
+        if self._rules is None or self._rules[0] != second:
+            self._rules = (second, rules.rules(self._records, second))
+        return self._rules[1]
 
     def public_set(self) -> str | None:
         """What verifies keys; None where none are required. Raises KeysUnusable."""

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Prints the bootstrap; 2 with the reason where an option cannot be accepted."""
     given = parser().parse_args(argv)
     try:
-        plain = settings_file.load(given.config) if given.config else config.EdgeSettings()
+        plain = settings_file.load(given.config)
         settings = dataclasses.replace(
             plain, listen_host="0.0.0.0", port=given.port, admin_port=given.admin_port
         )

@@ -22,8 +22,13 @@ MAX_BYTES = 64 << 10
 _PATHS = (("tls", "certificate"), ("tls", "key"), ("keys", "folder"))
 
 
-def load(path: Path) -> config.EdgeSettings:
-    """Read a file of settings; raises EdgeError naming the key and what is wrong with it."""
+def load(path: Path | None) -> config.EdgeSettings:
+    """Read a file of settings; raises EdgeError naming the key and what is wrong with it.
+
+    Without a file they are the defaults.
+    """
+    if path is None:
+        return config.EdgeSettings()
     try:
         raw = strict_yaml.parse(reading.read_text(path, MAX_BYTES))
     except ValueError as exc:  # Unreadable is one

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print it; 0, or 1 with the reason on standard error."""
     given = parser().parse_args(argv)
     try:
-        plain = settings_file.load(given.config) if given.config else config.EdgeSettings()
+        plain = settings_file.load(given.config)
         settings = dataclasses.replace(
             plain,
             listen_host=given.listen_host,
