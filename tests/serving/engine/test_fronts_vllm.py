@@ -27,6 +27,16 @@ TEXT = {"text": "She go to school every days."}
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
+def two_fronts() -> ReplicaSpec:
+    """The demo checkpoint behind two front ends."""
+    manifest = checkpoint.inspect(CHECKPOINT).manifest
+    return ReplicaSpec(
+        model="grammar", version=1, digest=manifest.digest, manifest_json=manifest.to_json(),
+        checkpoint_dir=str(CHECKPOINT), engine=EngineSettings(kv_cache_gib=0.25), front_ends=2,
+        release_timeout_s=0.5, drain_timeout_s=5.0, quiet_s=0.1,
+    )  # fmt: skip
+
+
 class Load:
     """Callers that ask until told to stop, each on connections of its own."""
 
@@ -62,12 +72,7 @@ class Load:
 async def test_front_ends_and_engine_may_die_under_load() -> None:
     me = psutil.Process()
     before = {each.pid for each in me.children(recursive=True)}
-    manifest = checkpoint.inspect(CHECKPOINT).manifest
-    spec = ReplicaSpec(
-        model="grammar", version=1, digest=manifest.digest, manifest_json=manifest.to_json(),
-        checkpoint_dir=str(CHECKPOINT), engine=EngineSettings(kv_cache_gib=0.25), front_ends=2,
-        release_timeout_s=0.5, drain_timeout_s=5.0, quiet_s=0.1,
-    )  # fmt: skip
+    spec = two_fronts()
     core = await asyncio.to_thread(vllm_core.launch, str(CHECKPOINT), spec.engine, 2)
     fronts = FrontProcesses(spec, core)
     directory = MemoryDirectory()

@@ -18,15 +18,13 @@ import pytest
 from scipy import stats
 
 from registry import checkpoint
-from registry.engine_settings import EngineSettings
 from serving.engine import protocol, vllm_core
 from serving.engine.fronts import FrontProcesses
 from serving.engine.server import ReplicaServer
-from serving.engine.spec import ReplicaSpec
+from tests.serving.engine.test_fronts_vllm import CHECKPOINT, two_fronts
 from tests.serving.engine.test_server import MemoryDirectory
 
 ROOT = Path(__file__).parents[3]
-CHECKPOINT = ROOT / "examples" / "checkpoints" / "tiny-gec-1"
 SUITE = ROOT / "evals" / "suites" / "synthetic" / "erroneous.jsonl"
 SENTENCES = 250
 REQUESTS = 10_000
@@ -93,12 +91,7 @@ async def together(asks: list[Callable[[], Awaitable[str]]]) -> list[str]:
 @pytest.fixture
 async def replica() -> AsyncIterator[tuple[str, protocol.Engine]]:
     """Where it answers, and its engine asked directly from a seat of our own."""
-    manifest = checkpoint.inspect(CHECKPOINT).manifest
-    spec = ReplicaSpec(
-        model="grammar", version=1, digest=manifest.digest, manifest_json=manifest.to_json(),
-        checkpoint_dir=str(CHECKPOINT), engine=EngineSettings(kv_cache_gib=0.25), front_ends=2,
-        release_timeout_s=0.5, drain_timeout_s=5.0, quiet_s=0.1,
-    )  # fmt: skip
+    spec = two_fronts()
     core = await asyncio.to_thread(vllm_core.launch, str(CHECKPOINT), spec.engine, 2)
     server = ReplicaServer(spec, FrontProcesses(spec, core), MemoryDirectory(), "r1")
     await server.start()

@@ -112,3 +112,7 @@ def line(said: object) -> bytes:
 def ready(endpoints: Sequence[endpoint.Endpoint]) -> list[str]:
     """The addresses that may take traffic."""
     return [e.host for e in endpoints if e.state is endpoint.EndpointState.READY]
+
+
+ONE = part(member("10.0.0.1", pod="a"), at=9)
+TWO = part(member("10.0.0.1", pod="a"), member("10.0.0.2", pod="b"), at=11)

@@ -6,17 +6,16 @@ import asyncio
 import itertools
 from pathlib import Path
 
-import kmock as km
 import pytest
 
 from serving.discovery import errors, observation
 from serving.discovery.kubernetes import Timing
 from serving.discovery.kubernetes.access import Material
 from tests.serving.discovery.kubernetes.build import (
+    ONE,
+    TWO,
     bookmark,
     gone,
-    member,
-    part,
     service,
     services,
     slices,
@@ -31,16 +30,6 @@ from tests.serving.discovery.kubernetes.cluster import (
     until,
     watching,
 )
-
-ONE = part(member("10.0.0.1", pod="a"), at=9)
-TWO = part(member("10.0.0.1", pod="a"), member("10.0.0.2", pod="b"), at=11)
-
-
-@pytest.fixture
-def cluster(kmock: km.RawHandler) -> Cluster:
-    made = Cluster(kmock)
-    made.lists[SLICES] = [slices(ONE)]
-    return made
 
 
 async def test_the_last_good_listing_stays_while_the_server_is_away(cluster: Cluster) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import itertools
 from typing import Any
 
-import kmock as km
 import pytest
 
 from serving.discovery import errors
 from serving.discovery.kubernetes import KubernetesSource, Timing
 from serving.discovery.kubernetes.access import Material
 from tests.serving.discovery.kubernetes.build import (
+    ONE,
     bookmark,
     event,
     gone,
@@ -36,18 +36,10 @@ from tests.serving.discovery.kubernetes.cluster import (
 )
 
 HTML = b"<html><body>Please log in</body></html>"
-ONE = part(member("10.0.0.1", pod="a"), at=9)
 
 
 def two(at: int) -> dict[str, Any]:
     return part(member("10.0.0.1", pod="a"), member("10.0.0.2", pod="b"), at=at)
-
-
-@pytest.fixture
-def cluster(kmock: km.RawHandler) -> Cluster:
-    made = Cluster(kmock)
-    made.lists[SLICES] = [slices(ONE)]
-    return made
 
 
 async def hosts(source: KubernetesSource) -> list[str]:

@@ -11,6 +11,8 @@ from serving.discovery import errors
 from serving.discovery.kubernetes import KubernetesSettings, Timing
 from serving.endpoint import EndpointState
 from tests.serving.discovery.kubernetes.build import (
+    ONE,
+    TWO,
     bookmark,
     event,
     gone,
@@ -31,16 +33,6 @@ from tests.serving.discovery.kubernetes.cluster import (
     until,
     watching,
 )
-
-ONE = part(member("10.0.0.1", pod="a"), at=9)
-TWO = part(member("10.0.0.1", pod="a"), member("10.0.0.2", pod="b"), at=11)
-
-
-@pytest.fixture
-def cluster(kmock: km.RawHandler) -> Cluster:
-    made = Cluster(kmock)
-    made.lists[SLICES] = [slices(ONE)]
-    return made
 
 
 async def test_consumers_are_told_when_the_first_lists_are_complete(cluster: Cluster) -> None:
