@@ -110,7 +110,7 @@ async def test_promises_are_watched_over_a_real_envoy_by_a_real_prometheus(tmp_p
         async with prometheus_of(tmp_path / "prom", found.admin_url.partition("//")[2]) as url:
             asked = Asked(url, client)
             await asked.until(promql.series(promql.REQUESTS, "grammar", sli="availability"))
-            # A counter appears with its first fault, which a rate cannot see (serving/slo/alerts.py).
+            # A counter appears with its first fault, which a rate cannot see; see slo/alerts.py.
             replica.status = 500
             assert (await client.post(edge.url)).status_code == 500
             await asked.until(
@@ -119,7 +119,7 @@ async def test_promises_are_watched_over_a_real_envoy_by_a_real_prometheus(tmp_p
             await _send(client, edge.url, replica)
             burning = promql.series(promql.BURN, "grammar", sli="availability", window="5m")
             await asked.until(f"{burning} > 0")
-            # Envoy merges its histograms less often than it counts: until then it is 0/0, not a number.
+            # Envoy merges its histograms less often than it counts; until then it is 0/0.
             waited = promql.series(promql.BURN, "grammar", sli="latency", window="5m")
             await asked.until(f"{waited} >= 0")
             availability, latency = await asyncio.to_thread(
@@ -136,8 +136,8 @@ async def test_promises_are_watched_over_a_real_envoy_by_a_real_prometheus(tmp_p
             assert slow is not None
             assert slow.rate == pytest.approx(0.0, abs=1e-9)
             own = await asked.value(f"sum({promql.EDGE_FAULTS})")
-            # Half of all answers are faults, each a version's. Over so few scrapes a rate is extended
-            # by up to half of one, other than for a counter that is a scrape younger.
+            # Half of all answers are faults, each a version's. Over so few scrapes a rate is
+            # extended by up to half of one, other than for a counter that is a scrape younger.
             assert own == pytest.approx(0.0, abs=0.15)
             await _every_rule_is_well(asked)
             await _every_panel_can_be_drawn(asked)
