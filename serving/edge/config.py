@@ -124,9 +124,6 @@ class EdgeSettings:
     request_s: float = 60.0
     """Longest request, from the last byte in to the last byte out; the deadline header is for
     shorter ones."""
-    deadline_grace_s: float = 0.25
-    """How long after a caller's deadline the edge gives up itself. Until then the replica may say
-    so, which knows why, keeps the connection and is counted."""
     headers_s: float = 5.0
     """Longest time for a caller to send the headers; ends slow-loris connections."""
     body_s: float = 15.0
@@ -175,8 +172,6 @@ class EdgeSettings:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.max_inflight >= 1, "max_inflight", self.max_inflight, "at least 1")
         _require(self.drain_s >= 0, "drain_s", self.drain_s, "at least 0")
-        grace_s = self.deadline_grace_s
-        _require(0 <= grace_s <= 10, "deadline_grace_s", grace_s, "0 to 10")
         _require(0 <= self.access_log <= 1, "access_log", self.access_log, "a share, 0 to 1")
         _require(1 <= self.edges <= 1_000, "edges", self.edges, "1 to 1000")
         named = [quota.model for quota in self.quotas]

@@ -1,8 +1,10 @@
 """What stands between a caller and the replicas: keys, scopes, rates, deadlines, errors.
 
-The one idea: what never changes (how a key is verified) is in the listener, and what changes while
-traffic flows (which keys are ended, which rates there are) is in the routes, which are replaced
-without touching a connection. Pure: settings and rules in, JSON-ready dictionaries out.
+The one idea: what never changes (how a key is verified, what each path needs) is in the listener,
+and what changes while traffic flows (which keys are ended, which rates there are) is in the routes,
+which are replaced without touching a connection. Each filter and each header that one writes costs
+every request a few per cent of the edge's CPU (`benchmarks/edge_keys.py`), so there are few. Pure:
+settings and rules in, JSON-ready dictionaries out.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from serving.edge import config
+from serving.keys.record import RATE_MARK
 from serving.keys.rules import CLOCK_SKEW_S, KeyRules
 from serving.keys.scopes import PREFIXES, Scope
 from serving.keys.signing import ISSUER
@@ -24,9 +27,8 @@ _MAX_BUCKETS = 100_000
 """Keys whose buckets a rate remembers; those seen longest ago begin with a full one again."""
 
 KEY_HEADER = "x-liftlock-key"
-"""The id of the key that was shown, as replicas see it; what a caller sends by this name is
-dropped."""
-_SCOPES_HEADER, _RATE_HEADER = "x-liftlock-key-scopes", "x-liftlock-key-rate"
+"""The label (`KeyRecord.label`: id and rate) of the key that was shown, as replicas see it; what a
+caller sends by this name is dropped."""
 DEADLINE_HEADER = "x-request-timeout-ms"
 _TIMER_HEADER = "grpc-timeout"
 """What Envoy's own timer of a whole exchange listens to. Its other one, which
@@ -35,18 +37,18 @@ deadlines would have replicas ejected."""
 _METADATA = "liftlock"
 
 
-def internal_headers(settings: config.EdgeSettings) -> list[str]:
-    """For the edge alone; taken off before a replica sees the request."""
-    return [_TIMER_HEADER, *((_SCOPES_HEADER, _RATE_HEADER) if settings.keys.required else ())]
+INTERNAL_HEADERS = [_TIMER_HEADER]
+"""For the edge alone; taken off before a replica sees the request."""
 
 
 def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
     """Before a route is chosen: nobody else speaks in our headers, and the timer is set.
 
-    A deadline that is no number leaves the timer's header unreadable, which counts as none.
+    A deadline that is no number leaves the timer's header unreadable, which counts as none. The
+    caller's milliseconds are taken as they are: replicas give up a little earlier, so that theirs
+    is the usual answer (`serving.engine.app.WAY_BACK_S`).
     """
-    grace_ms = round(settings.deadline_grace_s * 1000)
-    timer = f"%CEL(int(request.headers['{DEADLINE_HEADER}']) + {grace_ms})%m"
+    timer = f"%REQ({DEADLINE_HEADER})%m"
     mutations: list[dict[str, Any]] = [{"append": _header(_TIMER_HEADER, timer)}]
     if not settings.keys.required:  # where they are, the verifier replaces what a caller sent
         mutations.append({"remove": KEY_HEADER})
@@ -73,9 +75,9 @@ def before_replicas(settings: config.EdgeSettings, public_set: str | None) -> li
         if public_set is None:
             raise ValueError("keys.required needs the public half of the key that signs them")
         found.append({"name": _JWT, "typed_config": _verifier(settings.keys, public_set)})
-        # The routes say the same and more; this holds for routes that do not.
-        scopes = {"@type": f"{_HTTP}rbac.v3.RBAC", "matcher": _may(())}
-        found.append({"name": _RBAC, "typed_config": scopes})
+        # No part of a request's way until the routes name a key that is ended.
+        nobody = {"@type": f"{_HTTP}rbac.v3.RBAC"}
+        found.append({"name": _RBAC, "typed_config": nobody, "disabled": True})
     if _has_rates(settings):
         found.append(
             {
@@ -92,10 +94,10 @@ def before_replicas(settings: config.EdgeSettings, public_set: str | None) -> li
 def for_all_routes(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
     """What those filters must know now. Of all routes together, so that a key has one bucket."""
     found: dict[str, Any] = {}
-    if settings.keys.required:
+    if settings.keys.required and rules.ended:
         found[_RBAC] = {
             "@type": f"{_HTTP}rbac.v3.RBACPerRoute",
-            "rbac": {"matcher": _may(rules.ended)},
+            "rbac": {"matcher": _not_ended(rules.ended)},
         }
     if _has_rates(settings):
         found[_RATE] = _rates(settings, rules)
@@ -119,7 +121,6 @@ def _has_rates(settings: config.EdgeSettings) -> bool:
 
 
 def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
-    headers = {KEY_HEADER: "jti", _SCOPES_HEADER: "scope", _RATE_HEADER: "rate"}
     provider = {
         "issuer": ISSUER,
         "require_expiration": True,
@@ -132,47 +133,34 @@ def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
             {"name": "authorization", "value_prefix": "Bearer "},
             {"name": "x-api-key"},
         ],
-        "claim_to_headers": [
-            {"header_name": header, "claim_name": claim} for header, claim in headers.items()
-        ],
+        "claim_to_headers": [{"header_name": KEY_HEADER, "claim_name": "jti"}],
     }
+    # The first rule that fits decides, so the longest start of a path comes first.
+    paths = sorted(PREFIXES.items(), key=lambda item: -len(item[0]))
     return {
         "@type": f"{_HTTP}jwt_authn.v3.JwtAuthentication",
         "providers": {"keys": provider},
-        "rules": [{"match": {"prefix": "/"}, "requires": {"provider_name": "keys"}}],
+        "rules": [_needs(prefix, scope) for prefix, scope in [*paths, ("/", Scope.ADMIN)]],
     }
 
 
-def _may(ended: tuple[str, ...]) -> dict[str, Any]:
-    """Whether a verified key may do what is asked: two look-ups, however many keys are ended."""
-    paths = {prefix: _needs(scope) for prefix, scope in PREFIXES.items()}
-    by_path = {
-        "matcher_tree": {"input": _input(":path"), "prefix_match_map": {"map": paths}},
-        "on_no_match": _needs(Scope.ADMIN),
-    }
-    if not ended:
-        return by_path
-    refused = {key_id: _decide(ENDED, "DENY") for key_id in ended}
+def _needs(prefix: str, scope: Scope) -> dict[str, Any]:
+    """A key's scopes are its audiences, which the verifier compares itself."""
+    key = {"provider_name": "keys", "audiences": [str(scope)]}
+    return {"match": {"prefix": prefix}, "requires": {"provider_and_audiences": key}}
+
+
+def _not_ended(ended: tuple[str, ...]) -> dict[str, Any]:
+    """One look-up, however many keys are ended."""
+    refused = {label: _decide(ENDED, "DENY") for label in ended}
     return {
         "matcher_tree": {"input": _input(KEY_HEADER), "exact_match_map": {"map": refused}},
-        "on_no_match": {"matcher": by_path},
+        "on_no_match": _decide("in-use", "ALLOW"),
     }
 
 
 ENDED = "ended"
 """Name of the decision against a key that was revoked or rotated."""
-
-
-def _needs(scope: Scope) -> dict[str, Any]:
-    # No scope's name is part of another's.
-    has = {"input": _input(_SCOPES_HEADER), "value_match": {"contains": str(scope)}}
-    allowed = {"predicate": {"single_predicate": has}, "on_match": _decide("allowed", "ALLOW")}
-    return {
-        "matcher": {
-            "matcher_list": {"matchers": [allowed]},
-            "on_no_match": _decide(f"needs-{scope}", "DENY"),
-        }
-    }
 
 
 def _input(header: str) -> dict[str, Any]:
@@ -216,16 +204,12 @@ def _rates(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
         "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
         "response_headers_to_add": [_header("retry-after", "1")],
         "max_dynamic_descriptors": _MAX_BUCKETS,
-        "rate_limits": _counted_by(settings),
+        "rate_limits": _counted_by(settings, rules),
         "descriptors": [*keys, *models],
     }  # fmt: skip
 
 
-def _counted_by(settings: config.EdgeSettings) -> list[dict[str, Any]]:
-    of_key = [
-        {"request_headers": {"header_name": _RATE_HEADER, "descriptor_key": "rate"}},
-        {"request_headers": {"header_name": KEY_HEADER, "descriptor_key": "key"}},
-    ]
+def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str, Any]]:
     of_model = {
         "metadata": {
             "descriptor_key": "model",
@@ -233,8 +217,18 @@ def _counted_by(settings: config.EdgeSettings) -> list[dict[str, Any]]:
             "metadata_key": {"key": _METADATA, "path": [{"key": "model"}]},
         }
     }
-    keys = [{"actions": of_key}] if settings.keys.required else []
+    keys = [{"actions": _of_rate(rate)} for rate in rules.rates_rps]
     return [*keys, *([{"actions": [of_model]}] if settings.quotas else [])]
+
+
+def _of_rate(rate_rps: int) -> list[dict[str, Any]]:
+    """Nothing for a key of another rate."""
+    said = {"name": KEY_HEADER, "string_match": {"suffix": f"{RATE_MARK}{rate_rps}"}}
+    fits = {"descriptor_key": "rate", "descriptor_value": str(rate_rps), "headers": [said]}
+    return [
+        {"header_value_match": fits},
+        {"request_headers": {"header_name": KEY_HEADER, "descriptor_key": "key"}},
+    ]
 
 
 def _bucket(rate_rps: int, edges: int) -> dict[str, Any]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from serving.edge import filters
+from serving.keys.scopes import PREFIXES, Scope
 
 _TYPE = "type.googleapis.com/envoy."
+_SCOPES = (
+    ", ".join(f"{scope} for {prefix}" for prefix, scope in PREFIXES.items())
+    + f", {Scope.ADMIN} for all else"
+)
 _KEY_HINT = "send a valid API key as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
 
 
 def own_errors() -> dict[str, Any]:
     """The answer's status, code and words by what Envoy refused; the first that fits counts."""
     ended = f"this API key was revoked or replaced; {_KEY_HINT}"
-    scope = "this API key lacks the scope that the path needs (%RESPONSE_CODE_DETAILS%)"
+    scope = f"this API key lacks the scope that the path needs: {_SCOPES}"
     rate = "over the rate of this API key or model; wait as retry-after and x-ratelimit-reset say"
     broke = "the replica broke off while it worked on this; it may be sent again where that is safe"
     late = "no answer within the deadline; allow more by x-request-timeout-ms, or send less"

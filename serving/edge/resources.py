@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from serving.discovery import catalog
@@ -76,7 +77,7 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     return {
         "name": bootstrap.ROUTE_TABLE,
         "virtual_hosts": [host],
-        "request_headers_to_remove": filters.internal_headers(settings),
+        "request_headers_to_remove": filters.INTERNAL_HEADERS,
     }
 
 
@@ -159,15 +160,9 @@ def _pinned(route: discovery.ModelRoute, like: dict[str, Any]) -> list[dict[str,
             continue
         pin = {"name": VERSION_HEADER, "string_match": {"exact": str(share.key.version)}}
         match = {**like["match"], "headers": [*like["match"].get("headers", []), pin]}
-        only = {"clusters": [{"name": share.key.name, "weight": share.weight}]}
-        found.append(
-            {
-                **like,
-                "name": f"{like['name']}-{share.key.version}",
-                "match": match,
-                "route": {**like["route"], "weighted_clusters": only},
-            }
-        )
+        name = f"{like['name']}-{share.key.version}"
+        kept = {k: v for k, v in like["route"].items() if k not in _WHERE}
+        found.append({**like, "name": name, "match": match, "route": {**kept, **_where([share])}})
     return found
 
 
@@ -205,16 +200,26 @@ def _refuse(status: int, message: str) -> dict[str, Any]:
 def _action(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[str, Any]:
     if not route.shares:
         return _refuse(503, f"no version of {route.model} has a ready replica; try again soon")
-    weighted = [{"name": share.key.name, "weight": share.weight} for share in route.shares]
     return {
         **filters.names_model(route.model),
         "route": {
-            "weighted_clusters": {"clusters": weighted},
+            **_where(route.shares),
             "timeout": bootstrap.seconds(settings.request_s),
             "max_stream_duration": filters.longest(settings),
             "retry_policy": _retries(settings.retry),
         },
     }
+
+
+_WHERE = ("cluster", "weighted_clusters")
+
+
+def _where(shares: Sequence[discovery.Share]) -> dict[str, Any]:
+    """Where a route leads; not drawn by weight where there is nothing to draw."""
+    if len(shares) == 1:
+        return {"cluster": shares[0].key.name}
+    weighted = [{"name": share.key.name, "weight": share.weight} for share in shares]
+    return {"weighted_clusters": {"clusters": weighted}}
 
 
 def _retries(settings: config.RetrySettings) -> dict[str, Any]:

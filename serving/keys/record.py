@@ -10,6 +10,7 @@ from serving.keys.scopes import Scope
 
 MAX_NAME_CHARS = 100
 MAX_RATE_RPS = 1_000_000
+RATE_MARK = "@"
 _ID = re.compile(r"key-[0-9a-f]{12}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -49,6 +50,14 @@ class KeyRecord:
             raise ValueError(f"rate_rps must be 1..{MAX_RATE_RPS}, is {self.rate_rps}")
         if not 0 <= self.issued_at < self.expires_at:
             raise ValueError(f"expires_at must be after {self.issued_at}, is {self.expires_at}")
+
+    @property
+    def label(self) -> str:
+        """What the key says of itself (its claim `jti`): `key-0123456789ab@50`, id and rate.
+
+        One text, since the edge copies it to a header for every request.
+        """
+        return f"{self.key_id}{RATE_MARK}{self.rate_rps}"
 
     def state(self, unix_s: float) -> str:
         """`valid`, `ending` (rotated, still taken), `ended` or `expired`."""

@@ -20,7 +20,7 @@ class KeyRules:
     """One moment's rules, sorted, so that equal ones compare equal."""
 
     ended: tuple[str, ...] = ()
-    """Ids of keys that are refused although they have not expired."""
+    """Labels of keys that are refused although they have not expired."""
     rates_rps: tuple[int, ...] = ()
     """The rates that keys in use have; each key has a bucket of its own of its rate."""
 
@@ -31,6 +31,6 @@ def rules(records: Iterable[KeyRecord], unix_s: float) -> KeyRules:
     Expired keys are left out: their own signature says so. So the rules do not grow for ever.
     """
     known = [r for r in records if unix_s <= r.expires_at + CLOCK_SKEW_S]
-    ended = {r.key_id for r in known if r.ends_at is not None and r.ends_at <= unix_s}
-    rates = {r.rate_rps for r in known if r.key_id not in ended}
+    ended = {r.label for r in known if r.ends_at is not None and r.ends_at <= unix_s}
+    rates = {r.rate_rps for r in known if r.label not in ended}
     return KeyRules(ended=tuple(sorted(ended)), rates_rps=tuple(sorted(rates)))

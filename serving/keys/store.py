@@ -139,29 +139,27 @@ class KeyStore:
             return None
         return signing.sign(
             private,
-            {"jti": "own", "scope": str(Scope.CALL), "exp": int(unix_s) + OWN_S},
+            {"jti": "own", "aud": [str(Scope.CALL)], "exp": int(unix_s) + OWN_S},
         )
 
     def _make(self, terms: Terms, now: int, *, replaces: str | None) -> Issued:
-        key_id = f"key-{secrets.token_hex(6)}"
-        claims = {
-            "jti": key_id,
-            "scope": " ".join(terms.scopes),
-            "rate": str(terms.rate_rps),
-            "exp": now + terms.lifetime_s,
-        }
-        text = signing.sign(self._private_key(), claims)
-        record = KeyRecord(
-            key_id=key_id,
+        unsigned = KeyRecord(
+            key_id=f"key-{secrets.token_hex(6)}",
             name=terms.name,
-            sha256=_digest(text),
+            sha256=_digest(""),
             scopes=terms.scopes,
             rate_rps=terms.rate_rps,
             issued_at=now,
             expires_at=now + terms.lifetime_s,
             replaces=replaces,
         )
-        return Issued(record=record, text=text)
+        claims = {
+            "jti": unsigned.label,
+            "aud": [str(scope) for scope in terms.scopes],
+            "exp": unsigned.expires_at,
+        }
+        text = signing.sign(self._private_key(), claims)
+        return Issued(record=dataclasses.replace(unsigned, sha256=_digest(text)), text=text)
 
     def _private_key(self) -> bytes:
         """What signs; made with the first key, and readable by its owner only from the start."""

@@ -17,7 +17,7 @@ ONE = traffic.whole("grammar", 1)
 async def test_a_replica_that_hangs_past_the_deadline_is_answered_for(
     run_edge: harness.RunEdge,
 ) -> None:
-    async with run_edge(deadline_grace_s=0.1) as edge, upstream.Upstream(1) as replica:
+    async with run_edge() as edge, upstream.Upstream(1) as replica:
         plan = control.set_model_traffic(edge.root, ONE, epoch=1)
         await edge.serve(replica)
         await control.wait_applied(edge.root, plan, timeout_s=30)
@@ -30,13 +30,13 @@ async def test_a_replica_that_hangs_past_the_deadline_is_answered_for(
     assert late.status_code == 504
     assert late.json()["error"]["code"] == "deadline_exceeded"
     assert late.json()["error"]["type"] == "timeout_error"
-    assert 0.35 < took_s < 5.0
+    assert 0.3 <= took_s < 5.0
 
 
 async def test_hopeless_deadlines_eject_no_replica_and_count_as_no_fault(
     run_edge: harness.RunEdge,
 ) -> None:
-    async with run_edge(deadline_grace_s=0.0) as edge, upstream.Upstream(1, delay_s=0.2) as replica:
+    async with run_edge() as edge, upstream.Upstream(1, delay_s=0.2) as replica:
         plan = control.set_model_traffic(edge.root, ONE, epoch=1)
         await edge.serve(replica)
         await control.wait_applied(edge.root, plan, timeout_s=30)
@@ -54,20 +54,21 @@ async def test_hopeless_deadlines_eject_no_replica_and_count_as_no_fault(
     ("said", "status"),
     [
         ("900", 200),
-        ("0", 504),
-        ("-5", 504),
+        ("0", 200),
+        ("-5", 200),
         ("abc", 200),
         ("1e3", 200),
         ("9" * 30, 200),
         ("100000000", 200),
-        ("50m", 200),
+        ("m50", 200),
+        ("", 200),
     ],
 )
 async def test_what_is_no_deadline_counts_as_none_and_is_left_to_the_replica(
     run_edge: harness.RunEdge, said: str, status: int
 ) -> None:
     async with (
-        run_edge(deadline_grace_s=0.1) as edge,
+        run_edge() as edge,
         upstream.Upstream(1, delay_s=0.3) as replica,
     ):
         plan = control.set_model_traffic(edge.root, ONE, epoch=1)

@@ -103,7 +103,6 @@ def as_static(snapshot: discovery.Snapshot, settings: config.EdgeSettings, root:
             quotas=tuple(config.ModelQuota(model=name, rate_rps=7) for name in ODD_NAMES),
             tls=config.TlsSettings(certificate=Path("/etc/tls/a.crt"), key=Path("/etc/tls/a.key")),
             access_log=0.000001,
-            deadline_grace_s=0.0,
         ),
         config.EdgeSettings(
             port=18_000, quotas=(config.ModelQuota(model="grammar", rate_rps=1),), edges=1_000
@@ -182,7 +181,6 @@ def test_a_model_without_replicas_is_refused_with_503_and_not_sent_elsewhere() -
         ("listen_host", "localhost"),
         ("access_log", 1.5),
         ("edges", 0),
-        ("deadline_grace_s", -1.0),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(field: str, value: object) -> None:
