@@ -11,7 +11,7 @@ from typing import Any
 
 from serving.discovery import catalog
 from serving.discovery import snapshot as discovery
-from serving.edge import bootstrap, config, filters
+from serving.edge import bootstrap, config, filters, mirrors
 
 _TYPE = "type.googleapis.com/envoy."
 _HTTP_OPTIONS = f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -31,9 +31,16 @@ which refuses it."""
 
 def documents(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> catalog.Documents:
     """Everything an edge with these settings is told of a snapshot."""
+    copied = [found for found in snapshot.clusters if found.key in snapshot.mirrored]
     return catalog.Documents(
-        clusters=tuple(cluster(found.key, settings) for found in snapshot.clusters),
-        assignments=tuple(map(endpoints, snapshot.clusters)),
+        clusters=(
+            *(cluster(found.key, settings) for found in snapshot.clusters),
+            *(mirrors.cluster(c.key, cluster(c.key, settings), settings) for c in copied),
+        ),
+        assignments=(
+            *map(endpoints, snapshot.clusters),
+            *(mirrors.endpoints(found.key, endpoints(found)) for found in copied),
+        ),
         routes=(routes(snapshot, settings),),
     )
 
@@ -63,10 +70,13 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     ordered = [_own_status(settings)]
     for route in snapshot.routes:
         named = _named(route, settings)
-        ordered += [*_pinned(route, named), named]
+        ordered += [*_pinned(route, named), *mirrors.copying(route, named), named]
     ordered.append(_unknown_model([route.model for route in snapshot.routes]))
     default = _default(snapshot, settings)
-    ordered += [*_pinned(snapshot.routes[0], default), default] if snapshot.routes else [default]
+    if snapshot.routes:
+        first = snapshot.routes[0]
+        ordered += [*_pinned(first, default), *mirrors.copying(first, default)]
+    ordered.append(default)
     host = {
         "name": "edge",
         "domains": ["*"],
@@ -76,7 +86,10 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     return {
         "name": bootstrap.ROUTE_TABLE,
         "virtual_hosts": [host],
-        "request_headers_to_remove": filters.internal_headers(settings),
+        "request_headers_to_remove": [
+            *filters.internal_headers(settings),
+            mirrors.MIRROR_HEADER,
+        ],
     }
 
 
