@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from serving.discovery import snapshot as discovery
-from serving.edge import config
+from serving.edge import bootstrap, config
 
 MIRROR_HEADER = "x-liftlock-mirror"
 """Tells a replica that a request is a copy; what a caller sends by this name is dropped."""
@@ -51,7 +51,10 @@ def fraction_of(policy: dict[str, Any]) -> float:
 def cluster(
     key: discovery.ClusterKey, like: dict[str, Any], settings: config.EdgeSettings
 ) -> dict[str, Any]:
-    """The cluster of a mirror (CDS), like that of the version but for its name and its limits."""
+    """The cluster of a mirror (CDS), like that of the version but for its name and its limits.
+
+    The longest time is one of them: to copies, Envoy does not apply the route's.
+    """
     most = settings.max_mirrored
     limits = {
         "max_connections": most,
@@ -64,7 +67,17 @@ def cluster(
         "name": key.mirror_name,
         "eds_cluster_config": {**like["eds_cluster_config"], "service_name": key.mirror_name},
         "circuit_breakers": {"thresholds": [limits]},
+        "typed_extension_protocol_options": {
+            name: _ending(options, settings)
+            for name, options in like["typed_extension_protocol_options"].items()
+        },
     }
+
+
+def _ending(options: dict[str, Any], settings: config.EdgeSettings) -> dict[str, Any]:
+    longest = {"max_stream_duration": bootstrap.seconds(settings.request_s)}
+    common = {**options["common_http_protocol_options"], **longest}
+    return {**options, "common_http_protocol_options": common}
 
 
 def endpoints(key: discovery.ClusterKey, like: dict[str, Any]) -> dict[str, Any]:

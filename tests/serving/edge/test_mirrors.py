@@ -1,4 +1,4 @@
-"""Copies of requests: what Envoy is told, and at a real Envoy that nobody but the mirror notices."""
+"""Copies of requests: what Envoy is told, and that nobody notices them at a real one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ async def mirrored(edge: harness.Edge, fraction: float, *replicas: upstream.Upst
 
 async def copied(edge: harness.Edge, fractions: dict[int, float]) -> None:
     plan = control.set_model_mirrors(edge.root, "grammar", fractions, epoch=1)
-    await control.wait_mirrored(edge.root, plan.models[0])
+    model = plan.model("grammar")
+    assert model is not None
+    await control.wait_mirrored(edge.root, model)
 
 
 async def counts(edge: harness.Edge) -> tuple[admin.ClusterStats, admin.ClusterStats]:
@@ -107,6 +109,16 @@ async def counts(edge: harness.Edge) -> tuple[admin.ClusterStats, admin.ClusterS
         return totals["grammar@v1"], await client.stats(TWO.mirror_name)
 
 
+async def settled(edge: harness.Edge, mirror: upstream.Upstream) -> int:
+    """How many copies there were, once the last is answered; Envoy counts as many as arrived."""
+    async with asyncio.timeout(10):
+        while True:
+            _, copies = await counts(edge)
+            if copies.active == 0 and copies.completed == mirror.served:
+                return mirror.served
+            await asyncio.sleep(0.02)
+
+
 async def test_a_fraction_of_the_requests_is_copied_until_the_mirror_is_taken_away(
     run_edge: harness.RunEdge,
 ) -> None:
@@ -115,25 +127,26 @@ async def test_a_fraction_of_the_requests_is_copied_until_the_mirror_is_taken_aw
         told = {"x-liftlock-mirror": "from a caller", "x-request-timeout-ms": "9000"}
         async with load.Load(edge.url, path=ASK, headers=told) as callers:
             await edge.until(lambda: callers.versions.total() >= 800)
-        total, was_copied = callers.versions[1], two.served
-        assert callers.versions.total() == total
+        assert set(callers.versions) == {1}
         assert callers.failures == []
+        total, was_copied = callers.versions[1], await settled(edge, two)
         # Five standard deviations of a binomial share.
         assert abs(was_copied / total - 0.25) < 5 * (0.25 * 0.75 / total) ** 0.5
-        ours, copies = await counts(edge)
+        ours, _ = await counts(edge)
         assert (ours.completed, ours.server_errors) == (one.served, 0)
-        assert copies.completed == was_copied
         status = control.current_status(edge.root)
         assert status is not None
         assert {v.version: v.mirrored for v in status.versions} == {1: 0.0, 2: 0.25}
 
-        requests = {headers["x-request-id"]: headers for _, headers, _ in one.requests}
+        assert not any("x-liftlock-mirror" in headers for _, headers, _ in one.requests)
+        ids = [{h["x-request-id"] for _, h, _ in r.requests} for r in (one, two)]
+        assert len(ids[0] & ids[1]) > 1  # of the last hundred of each
         for line, headers, body in two.requests:
             assert (line.split()[1], body) == (ASK, b'{"text": "a"}')
             assert headers["x-liftlock-mirror"] == "true"
             assert headers["host"] == "edge"
             assert headers["x-request-timeout-ms"] == "9000"
-        assert not any("x-liftlock-mirror" in headers for headers in requests.values())
+            assert "grpc-timeout" not in headers
 
         await copied(edge, {})
         async with load.Load(edge.url, path=ASK) as callers:
@@ -145,7 +158,7 @@ async def test_nobody_is_troubled_by_a_mirror_that_fails_hangs_or_goes(
     run_edge: harness.RunEdge,
 ) -> None:
     async with (
-        run_edge(max_mirrored=3) as edge,
+        run_edge(max_mirrored=3, request_s=0.4) as edge,
         upstream.Upstream(1) as one,
         upstream.Upstream(2) as two,
         httpx.AsyncClient(trust_env=False, verify=False, timeout=5.0) as client,
@@ -166,11 +179,15 @@ async def test_nobody_is_troubled_by_a_mirror_that_fails_hangs_or_goes(
         await asked(20)
         await edge.until(lambda: two.in_flight == 3)  # and the others were not sent
         assert two.most_in_flight == 3
+        async with asyncio.timeout(5):
+            while (await counts(edge))[1].active:  # noqa: ASYNC110  given up at last
+                await asyncio.sleep(0.02)
+        await asked(20)
         two.hang_up()
         await edge.serve(one)  # the mirrored version has no replica any more
         await asked(20)
         ours, copies = await counts(edge)
-        assert (ours.completed, ours.ok, ours.timeouts, ours.ejections_active) == (60, 60, 0, 0)
+        assert (ours.completed, ours.ok, ours.timeouts, ours.ejections_active) == (80, 80, 0, 0)
         assert copies.server_errors >= 20
         assert copies.retries == 0
         two.gate.set()
