@@ -142,12 +142,15 @@ class RayPlane:
 
     def retire(self, version: int, timeout_s: float) -> None:
         """See `Plane.retire`."""
+        settings = self._settings
+        # A mirror of it would start by itself where this version is deployed again.
+        control.end_mirror(settings.home, settings.model, version, epoch=settings.epoch)
         self._cluster.delete(
-            self._settings.model,
+            settings.model,
             version,
             timeout_s=timeout_s + DELETE_SLACK_S,
-            epoch=self._settings.epoch,
-            owner=self._settings.owner,
+            epoch=settings.epoch,
+            owner=settings.owner,
         )
 
     def _spec(self, version: ModelVersion) -> ReplicaSpec:

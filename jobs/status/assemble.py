@@ -126,6 +126,7 @@ def _version(found: Gathered, version: VersionStatus, slo: SLO | None) -> Versio
         draining=version.draining,
         ejected=seen.ejected if seen is not None else None,
         now=_traffic(seen.interval, slo) if seen is not None else None,
+        mirrored=version.mirrored,
     )
 
 

@@ -46,6 +46,8 @@ class Version:
     ejected: int | None
     """Ready replicas that Envoy leaves out because they fail."""
     now: Traffic | None
+    mirrored: float = 0.0
+    """The fraction of the model's requests that it gets copies of."""
 
     @property
     def ready(self) -> int:

@@ -157,9 +157,13 @@ def _share(version: Version) -> str:
         if number
     )
     return (
-        f"{version.weight} % on version {version.version}, "
+        f"{version.weight} % on version {version.version}{_copies(version)}, "
         f"{version.ready}{asked} ready {replicas}{more}"
     )
+
+
+def _copies(version: Version) -> str:
+    return f" and copies of {100 * version.mirrored:g} %" if version.mirrored else ""
 
 
 def _numbers(status: Status) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ What happens when a version has weight but no ready endpoint: its share goes to 
 versions with weight, in their proportion; if none of them has an endpoint, to the standbys (the
 versions the plan lists with 0 percent), in equal shares; if there is none either, the model's
 route is empty and the edge answers 503. A version the plan does not list never answers.
+A mirrored version without a ready endpoint gets no copies, and nobody notices.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from serving.discovery import traffic
 from serving.keys.rules import KeyRules
 
 _MAX_PORT = 65_535
+MIRROR_SUFFIX = "-mirror"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -34,6 +36,11 @@ class ClusterKey:
     def name(self) -> str:
         """The cluster's name in Envoy."""
         return f"{self.model}@v{self.version}"
+
+    @property
+    def mirror_name(self) -> str:
+        """The name of the cluster that carries copies to this version; no `parse` takes it."""
+        return f"{self.name}{MIRROR_SUFFIX}"
 
     @classmethod
     def parse(cls, name: str) -> ClusterKey:
@@ -73,11 +80,20 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """A version that gets copies of a fraction of a route's requests."""
+
+    key: ClusterKey
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRoute:
     """Where one model's requests go; no share at all means 503."""
 
     model: str
     shares: tuple[Share, ...]
+    mirrors: tuple[Mirror, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +104,17 @@ class Snapshot:
     clusters: tuple[Cluster, ...]
     routes: tuple[ModelRoute, ...]
     refused: tuple[str, ...] = ()
+    mirrored: tuple[ClusterKey, ...] = ()
+    """Versions that are mirrored as planned, those without a ready replica included."""
     keys: KeyRules = field(default_factory=KeyRules)
 
     def addresses(self, key: ClusterKey) -> tuple[Address, ...]:
         """The ready replicas of one version; empty when it has none."""
         return next((c.addresses for c in self.clusters if c.key == key), ())
+
+    def fractions(self) -> dict[ClusterKey, float]:
+        """The fraction of requests that each mirrored version gets copies of now."""
+        return {mirror.key: mirror.fraction for route in self.routes for mirror in route.mirrors}
 
 
 def build(
@@ -125,6 +147,7 @@ def build(
         clusters=clusters,
         routes=tuple(_route(model, ready) for model in models),
         refused=tuple(refused),
+        mirrored=tuple(sorted(_key(m.model, c.version) for m in models for c in m.mirrors)),
     )
 
 
@@ -134,6 +157,7 @@ def live_keys(
     """The versions that have an endpoint in any state, or a place in the plan."""
     models = plan.models if plan is not None else ()
     planned = {_key(m.model, w.version) for m in models for w in m.weights}
+    planned |= {_key(m.model, c.version) for m in models for c in m.mirrors}
     return frozenset(planned | {_key(e.model, e.version) for e in endpoints})
 
 
@@ -192,7 +216,19 @@ def _route(model: traffic.ModelTraffic, ready: set[ClusterKey]) -> ModelRoute:
     ]
     weighted = tuple(share for share in answering if share.weight > 0)
     standbys = tuple(Share(key=share.key, weight=1) for share in answering)
-    return ModelRoute(model=model.model, shares=weighted or standbys)
+    shares = weighted or standbys
+    return ModelRoute(model=model.model, shares=shares, mirrors=_mirrors(model, shares, ready))
+
+
+def _mirrors(
+    model: traffic.ModelTraffic, shares: tuple[Share, ...], ready: set[ClusterKey]
+) -> tuple[Mirror, ...]:
+    """Those with a ready endpoint; but not one that has to answer alone, when others are away."""
+    if not shares:
+        return ()
+    alone = shares[0].key if len(shares) == 1 else None
+    planned = (Mirror(key=_key(model.model, m.version), fraction=m.fraction) for m in model.mirrors)
+    return tuple(mirror for mirror in planned if mirror.key in ready - {alone})
 
 
 def _fault(replica: endpoint.Endpoint) -> str:

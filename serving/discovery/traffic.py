@@ -1,12 +1,12 @@
-"""Which share of a model's requests each of its versions gets: one file, one owner per model.
+"""Which version of a model gets which of its requests: one file, one owner per model.
 
 Whoever steers a model's traffic (a rollout, a rollback) does so under an epoch, and older epochs
 are refused (`serving.fence`), so that a rollout that was paused, replaced and woken up again cannot
 undo what its successor did. The same owner may change its own shares as often as it likes (1, 10,
 50, 100 percent) under one epoch. Who owns a model stays in the plan also while it has no traffic.
 
-A version listed with 0 percent is a standby: it answers only when no version with weight has a
-ready endpoint. A version that is not listed never answers.
+Shares and mirrors are set apart, so that a step of a rollout neither starts nor silently stops a
+comparison. What they mean is said in `serving.discovery.shares`.
 """
 
 from __future__ import annotations
@@ -14,53 +14,22 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from serving import fence
-from serving.discovery import errors, files
+from serving.discovery import errors, files, shares
+from serving.discovery.shares import Mirror, ModelTraffic, Weight, whole
 from serving.errors import StaleEpoch
 
-WHOLE_PERCENT = 100
+__all__ = [
+    "FORMAT", "Mirror", "ModelTraffic", "TrafficPlan", "Weight", "apply", "claim", "from_json",
+    "load", "mirror", "steer", "store", "to_json", "whole",
+]  # fmt: skip
+
 FORMAT = "liftlock/traffic/v1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
-    """One version's share in percent; 0 makes it a standby."""
-
-    version: int
-    percent: int
-
-    def __post_init__(self) -> None:
-        if self.version < 1:
-            raise ValueError(f"version must be at least 1, found {self.version}")
-        if not 0 <= self.percent <= WHOLE_PERCENT:
-            raise ValueError(
-                f"percent of version {self.version} must be 0 to 100, found {self.percent}"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelTraffic:
-    """The shares of one model's versions; they add up to 100 percent."""
-
-    model: str
-    weights: tuple[Weight, ...]
-
-    def __post_init__(self) -> None:
-        if not self.model or not self.model.isascii() or not self.model.isprintable():
-            raise ValueError(
-                f"model must be a name of printable ASCII (it travels in a header), "
-                f"found {self.model!r}"
-            )
-        twice = [v for v, n in Counter(w.version for w in self.weights).items() if n > 1]
-        if twice:
-            raise ValueError(f"versions {twice} of {self.model!r} are listed more than once")
-        total = sum(w.percent for w in self.weights)
-        if total != WHOLE_PERCENT:
-            raise ValueError(f"percents of {self.model!r} must add up to 100, found {total}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +76,6 @@ class TrafficPlan:
         return dataclasses.replace(self, epoch=epoch, claims=(*others, claim))
 
 
-def whole(model: str, version: int) -> ModelTraffic:
-    """All of a model's requests to one version."""
-    return ModelTraffic(model=model, weights=(Weight(version=version, percent=WHOLE_PERCENT),))
-
-
 def apply(current: TrafficPlan | None, new: TrafficPlan) -> TrafficPlan:
     """The plan in force after `new` was offered; raises StaleEpoch where it would bring a former
     owner back."""
@@ -144,15 +108,48 @@ def steer(
 ) -> TrafficPlan:
     """The plan after one model's owner changed its shares, or took it out (None).
 
-    Raises StaleEpoch when another owner has claimed the model since.
+    Mirrors stay as `shares.after_step` says. Raises StaleEpoch when another owner has claimed the
+    model since, ValueError when `traffic` has mirrors, which are set with `mirror`.
     """
+    if traffic is None:
+        return _owned(current, model, epoch).without_model(model)
+    if traffic.mirrors:
+        raise ValueError(f"shares of {model} are set without mirrors; set those apart")
+    plan = _owned(current, model, epoch)
+    return plan.with_model(shares.after_step(plan.model(model), traffic))
+
+
+def mirror(
+    current: TrafficPlan | None, model: str, fractions: Mapping[int, float], *, epoch: int
+) -> TrafficPlan:
+    """The plan after one model's owner said which versions get copies of which fraction of its
+    requests: these and no others. Shares stay.
+
+    Raises StaleEpoch when another owner has claimed the model since, TrafficPlanInvalid when
+    the model has no traffic to copy or the mirrors are none (see `shares.ModelTraffic`).
+    """
+    plan = _owned(current, model, epoch)
+    known = plan.model(model)
+    if known is None:
+        raise errors.TrafficPlanInvalid(
+            f"cannot mirror {model}: the traffic plan gives it no shares; set them first"
+        )
+    try:
+        mirrors = tuple(Mirror(version=v, fraction=f) for v, f in fractions.items())
+        return plan.with_model(dataclasses.replace(known, mirrors=mirrors))
+    except ValueError as exc:
+        raise errors.TrafficPlanInvalid(f"cannot mirror {model}: {exc}") from exc
+
+
+def _owned(current: TrafficPlan | None, model: str, epoch: int) -> TrafficPlan:
+    """The plan for the owner of a model to change; raises StaleEpoch for a former one."""
     plan = current or TrafficPlan(epoch=0)
     known = plan.claim(model)
     if known is not None and epoch < known.epoch:
         raise fence.refusal(known, epoch, f"change the traffic of {model}")
     if known is None or epoch > known.epoch:  # steered without a claim
         plan = plan.with_claim(fence.Claim(model=model, epoch=epoch, owner=""))
-    return plan.without_model(model) if traffic is None else plan.with_model(traffic)
+    return plan
 
 
 def to_json(plan: TrafficPlan) -> dict[str, Any]:
@@ -163,7 +160,8 @@ def to_json(plan: TrafficPlan) -> dict[str, Any]:
             "model": traffic.model,
             # Said twice: a process of an older release, woken up late, looks for it here.
             "epoch": epochs.get(traffic.model, 0),
-            "weights": [{"version": w.version, "percent": w.percent} for w in traffic.weights],
+            "weights": [dataclasses.asdict(weight) for weight in traffic.weights],
+            "mirrors": [dataclasses.asdict(mirrored) for mirrored in traffic.mirrors],
         }
         for traffic in plan.models
     ]
@@ -197,7 +195,14 @@ def _model(item: Any) -> ModelTraffic:
         )
         for weight in item["weights"]
     )
-    return ModelTraffic(model=_text(item["model"], "model"), weights=weights)
+    mirrors = tuple(
+        Mirror(
+            version=_whole_number(mirrored["version"], "version"),
+            fraction=_number(mirrored["fraction"], "fraction"),
+        )
+        for mirrored in item.get("mirrors", ())  # older files have none
+    )
+    return ModelTraffic(model=_text(item["model"], "model"), weights=weights, mirrors=mirrors)
 
 
 def _claims(data: Any) -> list[Any]:
@@ -222,6 +227,12 @@ def _text(value: object, name: str) -> str:
 def _whole_number(value: object, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, found {value!r}")
+    return value
+
+
+def _number(value: object, name: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, found {value!r}")
     return value
 
 

@@ -68,6 +68,7 @@ def _models(
     found: discovery.Snapshot, replicas: Iterable[endpoint.Endpoint]
 ) -> list[dict[str, Any]]:
     weights = {share.key: share.weight for route in found.routes for share in route.shares}
+    fractions = found.fractions()
     leaving = Counter(
         discovery.ClusterKey(model=replica.model, version=replica.version)
         for replica in replicas
@@ -78,6 +79,7 @@ def _models(
         version = {
             "version": cluster.key.version,
             "weight": weights.get(cluster.key, 0),
+            "mirrored": fractions.get(cluster.key, 0.0),
             "ready": len(cluster.addresses),
             "draining": leaving[cluster.key],
             "zones": dict(Counter(address.zone for address in cluster.addresses)),

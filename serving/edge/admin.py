@@ -14,7 +14,9 @@ from typing import Any
 import httpx
 
 from serving import errors
+from serving.discovery import shares
 from serving.discovery import snapshot as discovery
+from serving.edge import mirrors, resources
 
 _OK = 200
 _COMPLETED = "upstream_rq_completed"
@@ -90,11 +92,18 @@ class AdminClient:
 
     async def route_weights(self) -> dict[str, dict[int, int]]:
         """Per model the weight of each version in the routes in use; a model without is empty."""
-        table = await self._route_table()
-        hosts = table["route_config"]["virtual_hosts"] if table is not None else ()
-        return dict(
-            _model_weights(route) for host in hosts for route in host["routes"] if _names(route)
-        )
+        found = [route for route in await self._routes() if "prefix" in route["match"]]
+        return dict(_model_weights(route) for route in found if _model(route) is not None)
+
+    async def route_mirrors(self) -> dict[str, dict[int, float]]:
+        """Per model the fraction of its requests that each mirrored version gets copies of; models
+        without mirrors are left out."""
+        found = ((_model(r), r.get("route", {})) for r in await self._routes())
+        return {
+            model: dict(map(_mirror, action["request_mirror_policies"]))
+            for model, action in found
+            if model is not None and "request_mirror_policies" in action
+        }
 
     async def stats(self, cluster: str) -> ClusterStats:
         """The counters of one cluster; all zero for a cluster without requests."""
@@ -126,10 +135,11 @@ class AdminClient:
         """Ask callers to close their connections, then stop listening."""
         await self._request("POST", "/drain_listeners?graceful", None)
 
-    async def _route_table(self) -> dict[str, Any] | None:
+    async def _routes(self) -> list[dict[str, Any]]:
         data = await self._json("/config_dump", {"resource": "dynamic_route_configs"})
-        configs = data.get("configs", ())
-        return next(iter(configs), None)
+        tables = data.get("configs", ())[:1]
+        hosts = [host for t in tables for host in t["route_config"]["virtual_hosts"]]
+        return [route for host in hosts for route in host["routes"]]
 
     async def _json(self, path: str, params: Mapping[str, str]) -> dict[str, Any]:
         response = await self._request("GET", path, params)
@@ -170,14 +180,25 @@ def _is_version(name: str) -> bool:
     return True
 
 
-def _names(route: dict[str, Any]) -> bool:
-    """Whether a route is the one of a named model, not one of the edge's own."""
+def _model(route: dict[str, Any]) -> str | None:
+    """The model that a route is for; None for the edge's own and for those of pinned requests."""
     headers = route["match"].get("headers", ())
-    return any("string_match" in header for header in headers)
+    if [header["name"] for header in headers] != [resources.MODEL_HEADER]:
+        return None
+    found = headers[0].get("string_match", {}).get("exact")
+    return str(found) if found is not None else None
+
+
+def _mirror(policy: dict[str, Any]) -> tuple[int, float]:
+    name = policy["cluster"].removesuffix(discovery.MIRROR_SUFFIX)
+    return discovery.ClusterKey.parse(name).version, mirrors.fraction_of(policy)
 
 
 def _model_weights(route: dict[str, Any]) -> tuple[str, dict[int, int]]:
-    weighted = route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
+    action = route.get("route", {})
+    if (only := action.get("cluster")) is not None:
+        return route["name"], {discovery.ClusterKey.parse(only).version: shares.WHOLE_PERCENT}
+    weighted = action.get("weighted_clusters", {}).get("clusters", ())
     weights = {discovery.ClusterKey.parse(c["name"]).version: int(c["weight"]) for c in weighted}
     return route["name"], weights
 

@@ -143,6 +143,8 @@ class EdgeSettings:
     """Callers' connections; above it new ones are closed."""
     max_inflight: int = 100_000
     """Requests in flight per version: high, since admission is the replicas' business."""
+    max_mirrored: int = 256
+    """Copies in flight per mirrored version; while there are as many, no more are made."""
     drain_s: float = 5.0
     """Time for requests in flight when the edge stops."""
     access_log: float = 0.0
@@ -171,6 +173,7 @@ class EdgeSettings:
         for name in ("workers", "max_body_bytes", "max_headers_kib", "max_connections"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.max_inflight >= 1, "max_inflight", self.max_inflight, "at least 1")
+        _require(self.max_mirrored >= 1, "max_mirrored", self.max_mirrored, "at least 1")
         _require(self.drain_s >= 0, "drain_s", self.drain_s, "at least 0")
         _require(0 <= self.access_log <= 1, "access_log", self.access_log, "a share, 0 to 1")
         _require(1 <= self.edges <= 1_000, "edges", self.edges, "1 to 1000")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from serving import errors, fence
 from serving.discovery import snapshot as discovery
 from serving.discovery import traffic
-from serving.edge import admin
+from serving.edge import admin, mirrors
 from serving.edge import home as edge_home
 from serving.edge import status as edge_status
 
@@ -46,9 +46,34 @@ def set_model_traffic(
 ) -> traffic.TrafficPlan:
     """Publish one model's weights and leave the others; returns the plan now in force.
 
+    Its mirrors stay, but for those of the version that now has everything and of versions that are
+    no longer listed. Raises StaleEpoch when another owner has claimed the model.
+    """
+    return _change(home, lambda plan: traffic.steer(plan, model.model, model, epoch=epoch))
+
+
+def set_model_mirrors(
+    home: Path, model: str, fractions: Mapping[int, float], *, epoch: int
+) -> traffic.TrafficPlan:
+    """Have copies of these fractions of a model's requests sent to these versions, to no others;
+    returns the plan now in force. Weights stay.
+
+    Raises StaleEpoch when another owner has claimed the model, TrafficPlanInvalid when it has no
+    traffic or a fraction is out of range.
+    """
+    return _change(home, lambda plan: traffic.mirror(plan, model, fractions, epoch=epoch))
+
+
+def end_mirror(home: Path, model: str, version: int, *, epoch: int) -> None:
+    """Send a version no copies any more; nothing is written where it gets none.
+
     Raises StaleEpoch when another owner has claimed the model.
     """
-    return _steer(home, model.model, model, epoch)
+    plan = current_traffic(home)
+    known = plan.model(model) if plan is not None else None
+    fractions = {m.version: m.fraction for m in known.mirrors} if known is not None else {}
+    if fractions.pop(version, None) is not None:
+        set_model_mirrors(home, model, fractions, epoch=epoch)
 
 
 def remove_model_traffic(home: Path, model: str, *, epoch: int) -> None:
@@ -56,15 +81,15 @@ def remove_model_traffic(home: Path, model: str, *, epoch: int) -> None:
 
     Raises StaleEpoch when another owner has claimed the model.
     """
-    _steer(home, model, None, epoch)
+    _change(home, lambda plan: traffic.steer(plan, model, None, epoch=epoch))
 
 
-def _steer(
-    home: Path, model: str, shares: traffic.ModelTraffic | None, epoch: int
+def _change(
+    home: Path, change: Callable[[traffic.TrafficPlan | None], traffic.TrafficPlan]
 ) -> traffic.TrafficPlan:
     edge = edge_home.EdgeHome.of(home)
     with edge_home.exclusive(edge.traffic_lock):
-        plan = traffic.steer(traffic.load(edge.traffic), model, shares, epoch=epoch)
+        plan = change(traffic.load(edge.traffic))
         traffic.store(edge.traffic, plan)
     return plan
 
@@ -85,8 +110,9 @@ async def wait_applied(
 ) -> edge_status.EdgeStatus:
     """Return when Envoy splits every model of `plan` as it says, under the plan's epoch.
 
-    Models that the plan does not name are not looked at. Raises EdgeError after `timeout_s`,
-    with what is missing: usually a version with weight that has no ready replica.
+    Models that the plan does not name are not looked at, nor are mirrors: nobody's answer waits
+    for those (see `wait_mirrored`). Raises EdgeError after `timeout_s`, with what is missing:
+    usually a version with weight that has no ready replica.
     """
 
     async def holds(found: edge_status.EdgeStatus) -> bool:
@@ -98,6 +124,25 @@ async def wait_applied(
         return all(weights.get(model.model) == _positive(model) for model in plan.models)
 
     return await _until(home, holds, f"to split traffic as {_describe(plan)}", timeout_s)
+
+
+async def wait_mirrored(
+    home: Path, wanted: traffic.ModelTraffic, *, timeout_s: float = 30.0
+) -> edge_status.EdgeStatus:
+    """Return when Envoy copies one model's requests to its mirrors, and to no other version.
+
+    Raises EdgeError after `timeout_s`; usually a mirrored version has no ready replica.
+    """
+    fractions = {m.version: mirrors.rounded(m.fraction) for m in wanted.mirrors}
+
+    async def holds(found: edge_status.EdgeStatus) -> bool:
+        if found.admin_url is None:
+            return False
+        async with admin.AdminClient(found.admin_url) as client:
+            return (await client.route_mirrors()).get(wanted.model, {}) == fractions
+
+    what = f"to copy requests of {wanted.model} to {fractions or 'no version'}"
+    return await _until(home, holds, what, timeout_s)
 
 
 async def wait_endpoints(

@@ -12,7 +12,8 @@ from typing import Any
 
 from serving.discovery import catalog
 from serving.discovery import snapshot as discovery
-from serving.edge import bootstrap, config, filters
+from serving.discovery.shares import WHOLE_PERCENT
+from serving.edge import bootstrap, config, filters, mirrors
 
 _TYPE = "type.googleapis.com/envoy."
 _HTTP_OPTIONS = f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -32,9 +33,16 @@ which refuses it."""
 
 def documents(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> catalog.Documents:
     """Everything an edge with these settings is told of a snapshot."""
+    copied = [found for found in snapshot.clusters if found.key in snapshot.mirrored]
     return catalog.Documents(
-        clusters=tuple(cluster(found.key, settings) for found in snapshot.clusters),
-        assignments=tuple(map(endpoints, snapshot.clusters)),
+        clusters=(
+            *(cluster(found.key, settings) for found in snapshot.clusters),
+            *(mirrors.cluster(c.key, cluster(c.key, settings), settings) for c in copied),
+        ),
+        assignments=(
+            *map(endpoints, snapshot.clusters),
+            *(mirrors.endpoints(found.key, endpoints(found)) for found in copied),
+        ),
         routes=(routes(snapshot, settings),),
     )
 
@@ -64,10 +72,13 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     ordered = [_own_status(settings)]
     for route in snapshot.routes:
         named = _named(route, settings)
-        ordered += [*_pinned(route, named), named]
+        ordered += [*_pinned(route, named), *mirrors.copying(route, named), named]
     ordered.append(_unknown_model([route.model for route in snapshot.routes]))
     default = _default(snapshot, settings)
-    ordered += [*_pinned(snapshot.routes[0], default), default] if snapshot.routes else [default]
+    if snapshot.routes:
+        first = snapshot.routes[0]
+        ordered += [*_pinned(first, default), *mirrors.copying(first, default)]
+    ordered.append(default)
     host = {
         "name": "edge",
         "domains": ["*"],
@@ -77,7 +88,7 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     return {
         "name": bootstrap.ROUTE_TABLE,
         "virtual_hosts": [host],
-        "request_headers_to_remove": filters.INTERNAL_HEADERS,
+        "request_headers_to_remove": [*filters.INTERNAL_HEADERS, mirrors.MIRROR_HEADER],
     }
 
 
@@ -162,7 +173,9 @@ def _pinned(route: discovery.ModelRoute, like: dict[str, Any]) -> list[dict[str,
         match = {**like["match"], "headers": [*like["match"].get("headers", []), pin]}
         name = f"{like['name']}-{share.key.version}"
         kept = {k: v for k, v in like["route"].items() if k not in _WHERE}
-        found.append({**like, "name": name, "match": match, "route": {**kept, **_where([share])}})
+        found.append(
+            {**like, "name": name, "match": match, "route": {**kept, "cluster": share.key.name}}
+        )
     return found
 
 
@@ -216,7 +229,7 @@ _WHERE = ("cluster", "weighted_clusters")
 
 def _where(shares: Sequence[discovery.Share]) -> dict[str, Any]:
     """Where a route leads; not drawn by weight where there is nothing to draw."""
-    if len(shares) == 1:
+    if len(shares) == 1 and shares[0].weight == WHOLE_PERCENT:
         return {"cluster": shares[0].key.name}
     weighted = [{"name": share.key.name, "weight": share.weight} for share in shares]
     return {"weighted_clusters": {"clusters": weighted}}

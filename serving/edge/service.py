@@ -205,6 +205,7 @@ def _versions(
     snapshot: discovery.Snapshot, replicas: Iterable[endpoint.Endpoint]
 ) -> tuple[edge_status.VersionStatus, ...]:
     weights = {share.key: share.weight for route in snapshot.routes for share in route.shares}
+    fractions = snapshot.fractions()
     leaving = Counter(
         discovery.ClusterKey(model=r.model, version=r.version)
         for r in replicas
@@ -217,6 +218,7 @@ def _versions(
             weight=weights.get(cluster.key, 0),
             endpoints=tuple(f"{a.host}:{a.port}" for a in cluster.addresses),
             draining=leaving[cluster.key],
+            mirrored=fractions.get(cluster.key, 0.0),
         )
         for cluster in snapshot.clusters
     )

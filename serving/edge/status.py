@@ -26,6 +26,8 @@ class VersionStatus:
     draining: int | None = None
     """Replicas that finish what they hold and get nothing new; None from an edge that does not
     tell."""
+    mirrored: float = 0.0
+    """The fraction of the model's requests that it gets copies of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

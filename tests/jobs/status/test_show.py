@@ -69,6 +69,15 @@ def test_no_traffic_is_said_and_no_number_is_made_up() -> None:
     assert "0.00 %" not in text
 
 
+def test_a_version_that_gets_copies_is_shown_with_their_share() -> None:
+    world = serving()
+    watched = dataclasses.replace(version(3, 0), mirrored=0.125)
+    world.versions = (*world.versions, watched)
+    assert "0 % on version 3 and copies of 12.5 %, 1 ready replica" in show.as_text(world.look())
+    edge = show.as_json(world.look())["edge"]
+    assert [found["mirrored"] for found in edge["versions"]] == [0.0, 0.125]
+
+
 def test_what_cannot_be_read_is_named_with_the_reason() -> None:
     world = serving()
     world.away = "MLflow at http://mlflow does not answer"

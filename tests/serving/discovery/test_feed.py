@@ -60,6 +60,7 @@ async def test_the_snapshot_tells_versions_weights_zones_and_who_drains(
     assert version == {
         "version": 1,
         "weight": 100,
+        "mirrored": 0.0,
         "ready": 3,
         "draining": 1,
         "zones": {"z": 2, "y": 1},

@@ -33,6 +33,15 @@ def plan_of(*weights: tuple[int, int]) -> traffic.TrafficPlan:
     return traffic.TrafficPlan(epoch=4, models=(traffic.ModelTraffic(model="m", weights=pairs),))
 
 
+def mirrored(plan: traffic.TrafficPlan, *versions: int) -> traffic.TrafficPlan:
+    return traffic.mirror(plan, "m", dict.fromkeys(versions, 0.25), epoch=4)
+
+
+def copies(*args: object, plan: traffic.TrafficPlan) -> list[int]:
+    built = snapshot.build(args, plan)  # type: ignore[arg-type]
+    return sorted(mirror.key.version for mirror in built.routes[0].mirrors)
+
+
 def shares(*args: object, plan: traffic.TrafficPlan) -> dict[int, int]:
     built = snapshot.build(args, plan)  # type: ignore[arg-type]
     return {share.key.version: share.weight for share in built.routes[0].shares}
@@ -69,6 +78,23 @@ def test_standbys_answer_only_when_nobody_with_weight_can() -> None:
 
 def test_a_version_outside_the_plan_never_answers() -> None:
     assert shares(replica(1), plan=plan_of((2, 100))) == {}
+
+
+def test_only_mirrored_versions_with_replicas_get_copies_but_all_have_a_cluster() -> None:
+    plan = mirrored(plan_of((1, 100)), 2, 3)
+    built = snapshot.build([replica(1), replica(2, 9001)], plan)
+    second, third = (snapshot.ClusterKey(model="m", version=v) for v in (2, 3))
+    assert built.fractions() == {second: 0.25}
+    assert built.mirrored == (second, third)
+    assert {cluster.key for cluster in built.clusters} >= {second, third}
+    assert [share.key.version for share in built.routes[0].shares] == [1]
+
+
+def test_a_version_that_must_answer_alone_is_not_burdened_with_copies_too() -> None:
+    plan = mirrored(plan_of((1, 90), (2, 10)), 2)
+    assert copies(replica(1), replica(2), plan=plan) == [2]
+    assert copies(replica(2), plan=plan) == []
+    assert copies(replica(3), plan=plan) == []
 
 
 def test_without_a_plan_there_are_clusters_and_no_routes() -> None:
@@ -116,6 +142,8 @@ def test_a_cluster_outlives_its_last_use_by_the_lingering_time() -> None:
 def test_a_cluster_is_found_again_by_its_name(model: str, version: int) -> None:
     key = snapshot.ClusterKey(model=model, version=version)
     assert snapshot.ClusterKey.parse(key.name) == key
+    with pytest.raises(ValueError, match="is not the name"):
+        snapshot.ClusterKey.parse(key.mirror_name)
 
 
 @pytest.mark.parametrize("name", ["", "grammar", "@v1", "grammar@v", "grammar@vx"])
@@ -134,7 +162,13 @@ def test_foreign_names_are_no_clusters_of_ours(name: str) -> None:
             state=st.sampled_from(EndpointState),
         )
     ),
-    st.sampled_from([plan_of((1, 100)), plan_of((1, 50), (2, 50)), plan_of((1, 0), (2, 100))]),
+    st.sampled_from(
+        [
+            mirrored(plan_of((1, 100)), 2, 3),
+            mirrored(plan_of((1, 50), (2, 50)), 1, 2),
+            mirrored(plan_of((1, 0), (2, 100)), 1, 3),
+        ]
+    ),
 )
 def test_a_route_never_names_an_empty_cluster(
     endpoints: list[Endpoint], plan: traffic.TrafficPlan
@@ -143,3 +177,5 @@ def test_a_route_never_names_an_empty_cluster(
     for route in built.routes:
         assert all(share.weight > 0 for share in route.shares)
         assert all(built.addresses(share.key) for share in route.shares)
+        assert all(built.addresses(mirror.key) for mirror in route.mirrors)
+        assert not route.mirrors or {s.key for s in route.shares} - {m.key for m in route.mirrors}

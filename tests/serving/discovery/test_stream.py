@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.discovery import errors, stream
+from serving.discovery import errors, stream, traffic
 from serving.discovery import snapshot as discovery
-from serving.discovery.catalog import Catalog, Kind, Resource
+from serving.discovery.catalog import Catalog, Encoder, Kind, Resource
 from serving.discovery.stream import Stream
 from serving.discovery.subscription import Request, Response
+from serving.edge import config, resources
+from tests.serving.discovery.running import replica
 
 CLUSTERS, ENDPOINTS, ROUTES = (kind.type_url for kind in Kind)
 NO_SNAPSHOT = discovery.Snapshot(epoch=None, clusters=(), routes=())
@@ -289,6 +293,50 @@ def test_names_without_end_are_refused() -> None:
         Stream().receive(Request(type_url=ENDPOINTS, subscribe=names))
     with pytest.raises(errors.RequestRefused, match="at most"):
         Stream().receive(Request(type_url=CLUSTERS, has=dict.fromkeys(names, "v")))
+
+
+def mirroring(number: int, *ports: int, fractions: dict[int, float]) -> Catalog:
+    """What discovery really says of a mirrored version 2 with so many replicas."""
+    plan = traffic.steer(None, "m", traffic.whole("m", 1), epoch=1)
+    known = [replica(9, version=1), *(replica(port, version=2) for port in ports)]
+    named = [dataclasses.replace(found, model="m") for found in known]
+    made = discovery.build(named, traffic.mirror(plan, "m", fractions, epoch=1))
+    documents = resources.documents(made, config.EdgeSettings())
+    return Catalog(
+        number=number,
+        generation=number,
+        snapshot=made,
+        resources=Encoder().encode(documents),
+    )
+
+
+def test_a_mirror_exists_before_the_route_that_names_it_and_goes_after_it() -> None:
+    envoy = Envoy()
+    envoy.settle(mirroring(1, 1, fractions={}))
+    envoy.told.clear()
+    envoy.settle(mirroring(2, 1, fractions={2: 0.5}))
+    assert kinds(tuple(envoy.told)) == ["Cluster", "ClusterLoadAssignment", "RouteConfiguration"]
+    assert [r.name for told in envoy.told[:2] for r in told.resources] == ["m@v2-mirror"] * 2
+    assert envoy.needs == {"m@v1", "m@v2-mirror"}
+    envoy.told.clear()
+    envoy.settle(mirroring(3, 1, fractions={}))
+    assert kinds(tuple(envoy.told))[:2] == ["RouteConfiguration", "Cluster"]
+    assert envoy.told[1].removed == ("m@v2-mirror",)
+    assert envoy.clusters.keys() == {"m@v1", "m@v2"}
+
+
+def test_routes_do_not_wait_for_a_mirror_without_replicas_and_leave_it_before_its_last() -> None:
+    envoy = Envoy()
+    envoy.settle(mirroring(1, fractions={2: 0.5}))
+    assert envoy.needs == {"m@v1"}
+    envoy.settle(mirroring(2, 1, fractions={2: 0.5}))
+    assert envoy.needs == {"m@v1", "m@v2-mirror"}
+    envoy.told.clear()
+    envoy.settle(mirroring(3, fractions={2: 0.5}))
+    assert envoy.needs == {"m@v1"}
+    last = [r.name for told in envoy.told[-1:] for r in told.resources]
+    assert "m@v2-mirror" in last
+    assert kinds(tuple(envoy.told)).index("RouteConfiguration") < len(envoy.told) - 1
 
 
 NAMES = st.sampled_from("abc")

@@ -11,22 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving import fence
-from serving.discovery import errors, traffic
+from serving.discovery import errors, shares, traffic
 from serving.errors import StaleEpoch
 
 NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=20)
+FRACTIONS = st.floats(shares.LEAST_FRACTION, 1.0)
 
 
 @st.composite
 def model_traffics(draw: st.DrawFn, model: str) -> traffic.ModelTraffic:
     cuts = sorted(draw(st.lists(st.integers(0, 100), max_size=4)))
     percents = [high - low for low, high in zip([0, *cuts], [*cuts, 100], strict=True)]
+    alone = next((v for v, percent in enumerate(percents, start=1) if percent == 100), None)
+    mirrored = st.integers(1, 9).filter(lambda version: version != alone)
+    fractions = draw(st.dictionaries(mirrored, FRACTIONS, max_size=shares.MOST_MIRRORS))
     return traffic.ModelTraffic(
         model=model,
         weights=tuple(
             traffic.Weight(version=version, percent=percent)
             for version, percent in enumerate(percents, start=1)
         ),
+        mirrors=tuple(traffic.Mirror(version=v, fraction=f) for v, f in fractions.items()),
     )
 
 
@@ -109,6 +114,19 @@ def test_a_stored_plan_is_loaded_and_leaves_nothing_beside_it(tmp_path: Path) ->
 VALID = traffic.to_json(traffic.TrafficPlan(epoch=1, models=(traffic.whole("m", 1),)))
 
 
+def mirrored(*items: dict[str, Any]) -> dict[str, Any]:
+    """A plan whose only model has these mirrors, as a file says it."""
+    return {**VALID, "models": [{**VALID["models"][0], "mirrors": list(items)}]}
+
+
+def test_a_file_without_mirrors_has_none_and_a_whole_number_is_a_fraction() -> None:
+    (old,) = VALID["models"]
+    old = {key: value for key, value in old.items() if key != "mirrors"}
+    assert traffic.from_json({**VALID, "models": [old]}) == traffic.from_json(VALID)
+    (model,) = traffic.from_json(mirrored({"version": 2, "fraction": 1})).models
+    assert model.mirrors == (traffic.Mirror(version=2, fraction=1.0),)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -124,6 +142,13 @@ VALID = traffic.to_json(traffic.TrafficPlan(epoch=1, models=(traffic.whole("m", 
         {**VALID, "models": [{"model": "m", "weights": [{"version": 1, "percent": 50.5}]}]},
         {**VALID, "models": [{"model": "m", "weights": [{"version": 1, "percent": 99}]}]},
         {**VALID, "models": "m"},
+        mirrored({"version": 2}),
+        mirrored({"version": "2", "fraction": 0.5}),
+        mirrored({"version": 2, "fraction": "0.5"}),
+        mirrored({"version": 2, "fraction": True}),
+        mirrored({"version": 2, "fraction": float("nan")}),
+        mirrored({"version": 1, "fraction": 0.5}),
+        mirrored(*[{"version": 2, "fraction": 0.5}] * 2),
         {**VALID, "claims": [{"model": "m", "epoch": 0, "owner": "a"}]},
         {**VALID, "claims": [{"model": "m", "epoch": 1, "owner": 3}]},
         {**VALID, "claims": [{"model": "m", "epoch": 1}] * 2},
@@ -216,3 +241,59 @@ class TestOwners:
     def test_the_epoch_also_lies_where_older_releases_look_for_it(self) -> None:
         plan = traffic.steer(None, "a", traffic.whole("a", 1), epoch=5)
         assert traffic.to_json(plan)["models"][0]["epoch"] == 5
+
+
+class TestMirrors:
+    """Whom a model's owner has copies sent to, apart from who answers."""
+
+    def plan(self) -> traffic.TrafficPlan:
+        plan = traffic.claim(None, claim("a", 4))
+        plan = traffic.steer(plan, "a", traffic.whole("a", 1), epoch=4)
+        return traffic.mirror(plan, "a", {2: 0.1}, epoch=4)
+
+    def fractions(self, plan: traffic.TrafficPlan) -> dict[int, float]:
+        found = plan.model("a")
+        return {m.version: m.fraction for m in found.mirrors} if found is not None else {}
+
+    def test_setting_mirrors_replaces_them_and_leaves_the_shares(self) -> None:
+        plan = traffic.mirror(self.plan(), "a", {3: 1.0}, epoch=4)
+        assert self.fractions(plan) == {3: 1.0}
+        assert self.fractions(traffic.mirror(plan, "a", {}, epoch=4)) == {}
+        found = plan.model("a")
+        assert found is not None
+        assert found.weights == traffic.whole("a", 1).weights
+
+    def test_a_former_owner_cannot_mirror(self) -> None:
+        plan = traffic.claim(self.plan(), claim("a", 5, "new"))
+        with pytest.raises(StaleEpoch, match="new has taken a over"):
+            traffic.mirror(plan, "a", {}, epoch=4)
+        assert self.fractions(plan) == {2: 0.1}
+
+    def test_the_mirror_lives_through_a_rollout_until_its_version_has_everything(self) -> None:
+        plan = self.plan()
+        for step in ((1, 90), (2, 10)), ((1, 50), (2, 50)):
+            weights = tuple(traffic.Weight(version=v, percent=p) for v, p in step)
+            shared = traffic.ModelTraffic(model="a", weights=weights)
+            plan = traffic.steer(plan, "a", shared, epoch=4)
+            assert self.fractions(plan) == {2: 0.1}
+        assert self.fractions(traffic.steer(plan, "a", traffic.whole("a", 2), epoch=4)) == {}
+        assert self.fractions(traffic.steer(plan, "a", traffic.whole("a", 1), epoch=4)) == {}
+
+    def test_without_traffic_there_is_nothing_to_copy_now_or_later(self) -> None:
+        plan = traffic.steer(self.plan(), "a", None, epoch=4)
+        with pytest.raises(errors.TrafficPlanInvalid, match="no shares; set them first"):
+            traffic.mirror(plan, "a", {2: 0.1}, epoch=4)
+        assert self.fractions(traffic.steer(plan, "a", traffic.whole("a", 1), epoch=4)) == {}
+
+    def test_a_version_with_all_traffic_is_no_mirror(self) -> None:
+        with pytest.raises(errors.TrafficPlanInvalid, match="copies of what it answers itself"):
+            traffic.mirror(self.plan(), "a", {1: 0.1}, epoch=4)
+
+    def test_shares_that_bring_mirrors_along_are_refused_and_not_half_taken(self) -> None:
+        brought = traffic.ModelTraffic(
+            model="a",
+            weights=traffic.whole("a", 1).weights,
+            mirrors=(traffic.Mirror(version=3, fraction=0.5),),
+        )
+        with pytest.raises(ValueError, match="set those apart"):
+            traffic.steer(self.plan(), "a", brought, epoch=4)

@@ -66,6 +66,23 @@ def test_setting_one_model_leaves_the_others(tmp_path: Path) -> None:
     assert control.current_traffic(tmp_path) == plan
 
 
+def test_a_mirror_is_set_apart_from_the_weights_and_ends_when_told(tmp_path: Path) -> None:
+    control.set_model_traffic(tmp_path, GRAMMAR, epoch=3)
+    plan = control.set_model_mirrors(tmp_path, "grammar", {2: 0.25, 3: 1.0}, epoch=3)
+    assert control.current_traffic(tmp_path) == plan
+    assert control.set_model_traffic(tmp_path, GRAMMAR, epoch=3) == plan
+    control.end_mirror(tmp_path, "grammar", 2, epoch=3)
+    (model,) = control.current_traffic(tmp_path).models  # type: ignore[union-attr]
+    assert model.mirrors == (traffic.Mirror(version=3, fraction=1.0),)
+    before = home.EdgeHome.of(tmp_path).traffic.stat().st_mtime_ns
+    for absent in ("grammar", "spelling"):
+        control.end_mirror(tmp_path, absent, 2, epoch=3)
+    assert home.EdgeHome.of(tmp_path).traffic.stat().st_mtime_ns == before
+    control.claim_model(tmp_path, "grammar", epoch=4, owner="new")
+    with pytest.raises(errors.StaleEpoch):
+        control.end_mirror(tmp_path, "grammar", 3, epoch=3)
+
+
 async def test_waiting_without_an_edge_says_how_to_start_one(tmp_path: Path) -> None:
     plan = traffic.TrafficPlan(epoch=1, models=(GRAMMAR,))
     with pytest.raises(errors.EdgeError, match="no edge is running there: start it"):

@@ -33,7 +33,7 @@ def replica(model: str, version: int, port: int) -> Endpoint:
     )
 
 
-def snapshot_of(*models: str) -> discovery.Snapshot:
+def snapshot_of(*models: str, mirrored: dict[int, float] | None = None) -> discovery.Snapshot:
     plan = traffic.TrafficPlan(
         epoch=1,
         models=tuple(
@@ -43,12 +43,15 @@ def snapshot_of(*models: str) -> discovery.Snapshot:
                     traffic.Weight(version=1, percent=90),
                     traffic.Weight(version=2, percent=10),
                 ),
+                mirrors=tuple(
+                    traffic.Mirror(version=v, fraction=f) for v, f in (mirrored or {}).items()
+                ),
             )
             for model in models
         ),
     )
     endpoints = [
-        replica(model, version, 19_000 + version) for model in models for version in (1, 2)
+        replica(model, version, 19_000 + version) for model in models for version in (1, 2, 3)
     ]
     return discovery.build(endpoints, plan)
 
@@ -64,10 +67,11 @@ def node(root: Path) -> bootstrap.Node:
 
 
 def with_rules(models: tuple[str, ...]) -> discovery.Snapshot:
-    """With many keys of many rates, some of which are ended."""
+    """With mirrors, and many keys of many rates, some of which are ended."""
     ended = tuple(f"key-{number:012x}" for number in range(1_000))
     rules = KeyRules(ended=ended, rates_rps=(1, 7, 1_000_000))
-    return dataclasses.replace(snapshot_of(*models), keys=rules)
+    mirrored = {2: 0.0001, 3: 1.0, 4: 0.5}
+    return dataclasses.replace(snapshot_of(*models, mirrored=mirrored), keys=rules)
 
 
 def as_static(snapshot: discovery.Snapshot, settings: config.EdgeSettings, root: Path) -> Any:
@@ -81,10 +85,9 @@ def as_static(snapshot: discovery.Snapshot, settings: config.EdgeSettings, root:
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
     del manager["rds"]
     manager["route_config"] = resources.routes(snapshot, settings)
-    for found in snapshot.clusters:
-        cluster = resources.cluster(found.key, settings)
-        del cluster["eds_cluster_config"]
-        assignment = resources.endpoints(found)
+    documents = resources.documents(snapshot, settings)
+    for cluster, assignment in zip(documents.clusters, documents.assignments, strict=True):
+        assert cluster.pop("eds_cluster_config")["service_name"] == assignment["cluster_name"]
         static = {**cluster, "type": "STATIC", "load_assignment": assignment}
         whole["static_resources"]["clusters"].append(static)
     return whole
@@ -178,6 +181,7 @@ def test_a_model_without_replicas_is_refused_with_503_and_not_sent_elsewhere() -
         ("request_s", 0.0),
         ("drain_s", -1.0),
         ("max_body_bytes", 0),
+        ("max_mirrored", 0),
         ("listen_host", "localhost"),
         ("access_log", 1.5),
         ("edges", 0),
@@ -198,8 +202,7 @@ def test_a_pinned_request_goes_to_its_version_alone() -> None:
     table = resources.routes(snapshot_of("first", "second"), SETTINGS)
     routes = {r["name"]: r for r in table["virtual_hosts"][0]["routes"]}
     for name, cluster in {"second-2": "second@v2", "default-1": "first@v1"}.items():
-        clusters = routes[name]["route"]["weighted_clusters"]["clusters"]
-        assert [c["name"] for c in clusters] == [cluster]
+        assert routes[name]["route"]["cluster"] == cluster
         pin = routes[name]["match"]["headers"][-1]
         assert pin["name"] == "x-liftlock-version-pin"
         assert pin["string_match"] == {"exact": cluster[-1]}
