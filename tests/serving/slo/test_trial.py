@@ -58,9 +58,14 @@ def test_no_request_says_nothing() -> None:
     assert (found.finding, found.log_ratio, found.rate) == (Finding.LIKELY, 0.0, None)
 
 
-@given(availability=st.floats(0.97, 0.99999), requests=st.integers(1, 10_000))
+@given(availability=objectives, requests=st.integers(1, 10_000))
 def test_one_fault_is_never_enough(availability: float, requests: int) -> None:
     assert tried(requests, 1, availability).finding is not Finding.BROKEN
+
+
+@given(availability=st.floats(0.97, 0.99999))
+def test_two_faults_of_three_requests_are_enough(availability: float) -> None:
+    assert tried(3, 2, availability).finding is Finding.BROKEN
 
 
 @given(availability=objectives)
