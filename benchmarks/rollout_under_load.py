@@ -30,6 +30,7 @@ from jobs.stack import ROOT, Stack
 from pipelines import config as configs
 from pipelines import ownership, records, rollback
 from pipelines.place import Place
+from pipelines.rollout import Terms
 from pipelines.switch import Switch
 from registry import cache, checkpoint
 from registry.ledger import Kind
@@ -111,7 +112,8 @@ class World:
                 entries_seen=len(self.record.ledger.read(MODEL).entries),
                 epoch=mine.epoch,
             )
-            Switch(self.plane(mine.epoch), self.config.rollout, note=print).to(
+            terms = Terms(policy=self.config.rollout, slo=self.config.slo)
+            Switch(self.plane(mine.epoch), terms, note=print).to(
                 version,
                 lambda _: records.commit(self.record, version, change, print),
                 in_charge=lambda: records.in_charge(self.record, MODEL),

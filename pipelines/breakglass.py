@@ -16,6 +16,7 @@ from pipelines import config as configs
 from pipelines import records
 from pipelines.config import SETTINGS_FILE, PromotionConfig
 from pipelines.errors import NothingToServe
+from pipelines.rollout import Terms
 from pipelines.stage import evidence_closed
 from pipelines.switch import Switch, SwitchResult
 from registry import cache, ledger
@@ -71,7 +72,7 @@ def go_back(emergency: Emergency, *, to: int | None, reason: str) -> WentBack:
     version, config = _kept(emergency, entry)
     epochs = [log.epoch, emergency.edge_epoch(), *(r.epoch for r in done)]
     epoch = max(epochs) + 1
-    policy = config.rollout.at_once()
+    terms = Terms(policy=config.rollout, slo=config.slo).at_once()
 
     def commit(answer: Answer) -> None:
         copy.rollbacks.add(
@@ -86,7 +87,7 @@ def go_back(emergency: Emergency, *, to: int | None, reason: str) -> WentBack:
             )
         )
 
-    switched = Switch(emergency.plane(epoch, config), policy, note=emergency.note).to(
+    switched = Switch(emergency.plane(epoch, config), terms, note=emergency.note).to(
         version, commit, in_charge=lambda: serving
     )
     return WentBack(version=version, replaced=switched.replaced, switched=switched)

@@ -20,9 +20,10 @@ from typing import Any
 import yaml
 
 from evals.policy import GatePolicy
+from pipelines import retired_keys
 from pipelines.errors import ConfigInvalid
 from pipelines.recipe import Recipe
-from pipelines.rollout import RolloutPolicy
+from pipelines.rollout_policy import RolloutPolicy
 from pipelines.waivers import WaiverPolicy
 from registry import reading, strict_yaml
 from registry.engine_settings import EngineSettings
@@ -150,12 +151,12 @@ def load(path: Path | None, *, model: str | None = None) -> PromotionConfig:
 
 
 def parse_text(text: str, *, source: str) -> PromotionConfig:
-    """Reads settings that were stored, such as those on a run.
+    """Reads settings that were stored, such as those on a run, perhaps by an earlier release.
 
     Raises:
         ConfigInvalid: as `load`.
     """
-    return parse(_from_yaml(text, source=source), source=source)
+    return parse(retired_keys.without(_from_yaml(text, source=source)), source=source)
 
 
 def _read(path: Path) -> Any:
@@ -238,7 +239,9 @@ def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[st
     hints = typing.get_type_hints(cls)
     for key, value in raw.items():
         kind = hints.get(key)
-        if kind is None:
+        if kind is None and f"{prefix}{key}" in retired_keys.RETIRED:
+            yield f"{prefix}{key} {retired_keys.RETIRED[f'{prefix}{key}']}"
+        elif kind is None:
             close = difflib.get_close_matches(str(key)[:MAX_KEY_CHARS], hints, n=1)
             hint = (
                 f", did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(hints))}"

@@ -35,9 +35,11 @@ from pipelines.place import Place
 from pipelines.quantize import QuantizeResult
 from pipelines.question import Question
 from pipelines.registering import Source
-from pipelines.stage import Result, Reuse, Stages, StageTime, evidence_closed
+from pipelines.rollout import Terms
+from pipelines.stage import Reuse, Stages, StageTime, evidence_closed
 from pipelines.stage_names import STAGE_NAMES
-from pipelines.switch import Switch, SwitchResult
+from pipelines.switch import Step, Switch, SwitchResult
+from pipelines.switch_record import STEPS_FILE, describe_switch, steps_json
 from registry.checkpoint import Checkpoint
 from registry.errors import NotFound, RegistryError
 from registry.ledger import Kind, Log, Waiver
@@ -335,29 +337,19 @@ def _roll_out(
 ) -> SwitchResult:
     """Not a stage that could be reused: what serves is looked at, never remembered."""
     config, place, mine = attempt.request.config, attempt.place, attempt.mine
+    terms, steps = Terms(policy=config.rollout, slo=config.slo), list[Step]()
 
     def switch(note: Callable[[str], None]) -> SwitchResult:
         plane = place.plane(mine.epoch)
-        return Switch(plane, config.rollout, note=note, check=mine.check).to(
+        return Switch(plane, terms, note=note, keep=steps.append, check=mine.check).to(
             candidate,
             lambda _: records.commit(place.record, candidate, change, note),
             in_charge=lambda: records.in_charge(place.record, config.model),
         )
 
-    return stages.live("rollout", switch, describe_switch)
-
-
-def describe_switch(result: SwitchResult) -> Result:
-    """A switch as plain data for the record."""
-    replaced = f", version {result.replaced} drained" if result.replaced else ""
-    return {
-        "version": result.version,
-        "replaced": result.replaced,
-        "metrics": {"start_seconds": result.start_s, "answer_seconds": result.answer.seconds},
-        "steps": list(result.steps),
-        "answer": {"version": result.answer.version, "corrected": result.answer.corrected},
-        "summary": f"version {result.version} answers through the edge{replaced}",
-    }
+    return stages.live(
+        "rollout", switch, describe_switch, kept=lambda: {STEPS_FILE: steps_json(steps)}
+    )
 
 
 def _run_name(request: Request) -> str:

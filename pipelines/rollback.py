@@ -6,7 +6,6 @@ They lie on the run that its ledger entry names; settings given by hand win.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from pipelines import config as configs
@@ -15,9 +14,10 @@ from pipelines.config import SETTINGS_FILE, PromotionConfig
 from pipelines.errors import ConfigInvalid, NothingToServe
 from pipelines.ownership import Owned, Timing
 from pipelines.place import Place
-from pipelines.promotion import describe_switch
+from pipelines.rollout import Terms
 from pipelines.stage import Stages, evidence_closed
-from pipelines.switch import Switch, SwitchResult
+from pipelines.switch import Step, Switch, SwitchResult
+from pipelines.switch_record import STEPS_FILE, describe_switch, steps_json
 from registry import cache
 from registry.errors import NotFound, RecordConflict
 from registry.ledger import Kind, LedgerEntry, Log
@@ -100,8 +100,8 @@ def restore(
     with ownership.owned(place, model, what, timing=timing) as mine:
         recovery.tidy(place, mine)
         version = _pinned(place, model, entry)
-        policy = dataclasses.replace(config.rollout, steps=(100,))
-        switched = Switch(place.plane(mine.epoch), policy, note=place.progress.note).to(
+        terms = Terms(policy=config.rollout, slo=config.slo).at_once()
+        switched = Switch(place.plane(mine.epoch), terms, note=place.progress.note).to(
             version, _nothing, in_charge=lambda: records.in_charge(place.record, model)
         )
         records.reconcile(place.record, model)
@@ -200,7 +200,8 @@ def _switch(
     change: records.Change,
     mine: Owned,
 ) -> SwitchResult:
-    policy = config.rollout.at_once()
+    terms = Terms(policy=config.rollout, slo=config.slo).at_once()
+    steps: list[Step] = []
     stages = Stages(
         model=config.model,
         run_id=change.evidence_run,
@@ -210,12 +211,15 @@ def _switch(
     )
     return stages.live(
         "rollout",
-        lambda note: Switch(place.plane(mine.epoch), policy, note=note, check=mine.check).to(
+        lambda note: Switch(
+            place.plane(mine.epoch), terms, note=note, keep=steps.append, check=mine.check
+        ).to(
             version,
             lambda _: records.commit(place.record, version, change, note),
             in_charge=lambda: records.in_charge(place.record, config.model),
         ),
         describe_switch,
+        kept=lambda: {STEPS_FILE: steps_json(steps)},
     )
 
 

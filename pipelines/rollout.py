@@ -1,9 +1,10 @@
-"""The rollout policy: what share of the traffic the new version gets next. Pure.
+"""What share of the traffic the new version gets next. Pure.
 
-A rollout goes through percentages (10, 50, 100). At each it stays for the bake time and until the
-edge has counted enough answers of the new version; server faults above the error allowance take
-everything back. Without observations there is no decision: it holds, and gives up at the step's
-time limit rather than going on blind.
+A rollout goes through percentages (10, 50, 100). At each the version's own requests, as the edge
+counted them since the step began, are held against the promise that alerts are made from: where
+a budget burns fast, everything is taken back. Otherwise it stays for the bake time, until enough
+requests were counted and none of the budgets is in doubt. Without observations there is no
+decision: it holds, and gives up at the step's time limit rather than going on blind.
 """
 
 from __future__ import annotations
@@ -12,49 +13,33 @@ import dataclasses
 import enum
 from dataclasses import dataclass
 
+from pipelines.rollout_policy import RolloutPolicy
+from serving.edge.interval import Interval
+from serving.slo import SLO, Sli, trial
+from serving.slo.trial import Finding, Trial
+
+GOING_BACK = 0.9
+"""Share of requests that a version must answer to stay when somebody goes back to it. He knows
+that the one in charge is worse; the promise is not what decides between the two."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutPolicy:
-    """How a new version takes over."""
+class Terms:
+    """On what terms a version takes over."""
 
-    replicas: int = 1
-    """Replicas of the new version before it takes traffic."""
-    steps: tuple[int, ...] = (10, 50, 100)
-    """Percent of traffic for the new version at each step; the last must be 100."""
-    bake_s: float = 2.0
-    """Least time at a step, in seconds; the demo's, production wants minutes."""
-    min_answers: int = 5
-    """Answers of the new version that must be counted at a step before it may go on; liftlock
-    sends probes of its own through the edge where callers send fewer."""
-    max_fault_rate: float = 0.01
-    """Server faults (5xx and resets) per answer above which the rollout is taken back."""
-    step_timeout_s: float = 120.0
-    """Longest time at a step without a decision, after which the rollout is taken back."""
-    ready_timeout_s: float = 600.0
-    """Longest wait for the new version's replicas to answer their warm-up."""
-    drain_timeout_s: float = 60.0
-    """Longest wait for the old version's running requests before it stops anyway."""
+    policy: RolloutPolicy
+    slo: SLO
+    slis: tuple[Sli, ...] = tuple(Sli)
+    """The halves of the promise that it is held against."""
 
-    def __post_init__(self) -> None:
-        if self.replicas < 1:
-            raise ValueError(f"rollout replicas must be at least 1, got {self.replicas}")
-        rising = list(self.steps) == sorted(set(self.steps))
-        if not self.steps or self.steps[-1] != 100 or self.steps[0] < 1 or not rising:
-            raise ValueError(
-                f"rollout steps must rise from at least 1 to exactly 100, got {list(self.steps)}"
-            )
-        if not 0.0 <= self.max_fault_rate < 1.0:
-            raise ValueError(f"max_fault_rate must be 0 to below 1, got {self.max_fault_rate}")
-        for name in ("bake_s", "step_timeout_s", "ready_timeout_s", "drain_timeout_s"):
-            value = getattr(self, name)
-            if value < 0:
-                raise ValueError(f"rollout {name} must be at least 0 seconds, got {value}")
-        if self.min_answers < 0:
-            raise ValueError(f"min_answers must be at least 0, got {self.min_answers}")
-
-    def at_once(self) -> RolloutPolicy:
+    def at_once(self) -> Terms:
         """For a version that has served before, when whoever goes back to it is in a hurry."""
-        return dataclasses.replace(self, steps=(100,), bake_s=0.0)
+        lenient = min(self.slo.availability, GOING_BACK)
+        return Terms(
+            policy=self.policy.at_once(),
+            slo=dataclasses.replace(self.slo, availability=lenient),
+            slis=(Sli.AVAILABILITY,),
+        )
 
 
 class Move(enum.StrEnum):
@@ -72,9 +57,11 @@ class Move(enum.StrEnum):
 class Observation:
     """What the edge counted for the new version since the step began; None: not seen."""
 
-    answers: int | None
-    faults: int | None
+    counted: Interval | None
     ready_replicas: int | None
+    beside: Interval | None = None
+    """The old version's requests of the same time. They are told and decide nothing: what is
+    promised is promised whatever the old version does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,36 +70,73 @@ class Decision:
 
     move: Move
     reason: str
+    trials: tuple[Trial, ...] = ()
+    """What was decided by, one per half of the promise; empty where nothing was counted."""
 
 
-def decide(policy: RolloutPolicy, *, step_age_s: float, observed: Observation) -> Decision:
+def decide(terms: Terms, *, step_age_s: float, observed: Observation) -> Decision:
     """The next move at one step of a rollout."""
     if observed.ready_replicas == 0:
-        return _revert("the new version has no ready replica left")
-    if observed.answers is None or observed.faults is None or observed.ready_replicas is None:
-        return _wait(policy, step_age_s, "the edge's counts could not be read")
-    total = observed.answers + observed.faults
-    if observed.faults > policy.max_fault_rate * total:
-        return _revert(
-            f"{observed.faults} of {total} answers were server faults, allowed is "
-            f"{policy.max_fault_rate:.2%}"
-        )
-    if observed.answers < policy.min_answers:
-        told = f"{observed.answers} of {policy.min_answers} answers counted"
-        return _wait(policy, step_age_s, told)
-    if step_age_s < policy.bake_s:
-        return Decision(move=Move.HOLD, reason=f"baking, {policy.bake_s - step_age_s:.1f} s left")
-    return Decision(
-        move=Move.ADVANCE, reason=f"{observed.answers} answers, {observed.faults} faults"
+        return Decision(move=Move.REVERT, reason="the new version has no ready replica left")
+    if observed.counted is None or observed.ready_replicas is None:
+        return _wait(terms, step_age_s, "the edge's counts could not be read", ())
+    trials = tuple(trial.of(observed.counted, terms.slo, sli) for sli in terms.slis)
+    broken = [t for t in trials if t.finding is Finding.BROKEN]
+    if broken:
+        told = [_told(t, terms.slo) for t in broken]
+        reason = "; ".join([*told, *_beside(observed.beside, terms.slo, broken)])
+        return Decision(move=Move.REVERT, reason=reason, trials=trials)
+    lacking = [text for t in trials if (text := _lacking(terms, t)) is not None]
+    if lacking:
+        return _wait(terms, step_age_s, "; ".join(lacking), trials)
+    left_s = terms.policy.bake_s - step_age_s
+    if left_s > 0:
+        return Decision(move=Move.HOLD, reason=f"baking, {left_s:.1f} s left", trials=trials)
+    told = [f"{_told(t, terms.slo)}{_caveat(t)}" for t in trials]
+    return Decision(move=Move.ADVANCE, reason="; ".join(told), trials=trials)
+
+
+def _lacking(terms: Terms, found: Trial) -> str | None:
+    """What is missing before this half of the promise lets the rollout go on."""
+    fewest = terms.policy.min_answers
+    if fewest is None and found.finding is not Finding.KEPT:
+        return f"{_told(found, terms.slo)}; {found.to_show:,} without one would show that it holds"
+    if fewest is not None and found.requests < fewest:
+        return f"{found.sli}: {found.requests} of {fewest} answers counted"
+    if found.finding is Finding.DOUBTFUL:
+        return f"{_told(found, terms.slo)}, too few requests to tell"
+    return None
+
+
+def _told(found: Trial, slo: SLO) -> str:
+    """What was counted and by how much it misses or keeps the promise."""
+    is_slow = found.sli is Sli.LATENCY
+    what = f"slower than {slo.latency_ms:g} ms" if is_slow else "server faults"
+    rate = "no burn" if found.rate is None else f"burn {found.rate:,.3g}"
+    return (
+        f"{found.sli}: {found.bad:,} of {found.requests:,} {what}, promised at most "
+        f"{found.budget:.3%} ({rate})"
     )
 
 
-def _wait(policy: RolloutPolicy, step_age_s: float, told: str) -> Decision:
+def _caveat(found: Trial) -> str:
+    """Said of a step that went on without proof."""
+    return "" if found.finding is Finding.KEPT else f", {found.to_show:,} would show it"
+
+
+def _beside(other: Interval | None, slo: SLO, broken: list[Trial]) -> list[str]:
+    """The old version's counts, for whoever asks whether it was the new one's fault."""
+    if other is None:
+        return []
+    same = [trial.of(other, slo, found.sli) for found in broken]
+    counts = ", ".join(f"{t.sli} {t.bad:,} of {t.requests:,}" for t in same)
+    return [f"the old version at the same time: {counts}"]
+
+
+def _wait(terms: Terms, step_age_s: float, told: str, trials: tuple[Trial, ...]) -> Decision:
     """Holds while nothing can be decided, and takes back when that has lasted too long."""
-    if step_age_s < policy.step_timeout_s:
-        return Decision(move=Move.HOLD, reason=told)
-    return _revert(f"no decision within {policy.step_timeout_s:.0f} s: {told}")
-
-
-def _revert(reason: str) -> Decision:
-    return Decision(move=Move.REVERT, reason=reason)
+    limit_s = terms.policy.step_timeout_s
+    if step_age_s < limit_s:
+        return Decision(move=Move.HOLD, reason=told, trials=trials)
+    reason = f"no decision within {limit_s:.0f} s: {told}"
+    return Decision(move=Move.REVERT, reason=reason, trials=trials)

@@ -184,7 +184,12 @@ class Stages:
         return self._finish(shown, started, result, run_id, reused=False)
 
     def live(
-        self, name: str, body: Callable[[Callable[[str], None]], T], describe: Callable[[T], Result]
+        self,
+        name: str,
+        body: Callable[[Callable[[str], None]], T],
+        describe: Callable[[T], Result],
+        *,
+        kept: Callable[[], Mapping[str, str]] = dict,
     ) -> T:
         """A stage that acts on the world and is therefore never taken from the record.
 
@@ -192,6 +197,7 @@ class Stages:
             name: stage name.
             body: acts; gets a function to say what it does.
             describe: its result as plain data for the record.
+            kept: texts by file name that stay on the run however it ends.
         """
         started = time.monotonic()
         self._enter(name)
@@ -209,6 +215,8 @@ class Stages:
             finally:
                 with contextlib.suppress(RegistryError):
                     self._evidence.text(run_id, "events.txt", "\n".join(said) + "\n")
+                    for file, text in kept().items():
+                        self._evidence.text(run_id, file, text)
             result = describe(value)
             self._evidence.log(run_id, metrics=result.get("metrics", {}))
             self._evidence.text(run_id, RESULT_FILE, json.dumps(result, indent=2))

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from pipelines import rollout
 from pipelines.errors import Fenced, RolloutReverted
-from pipelines.rollout import Move, Observation, RolloutPolicy
+from pipelines.rollout import Decision, Move, Observation, Terms
 from registry.errors import RegistryError
 from registry.model import ModelVersion, short
+from serving.edge import interval
+from serving.edge.interval import Interval
 from serving.errors import DeploymentFailed, ServingError, StaleEpoch
-from serving.plane import Answer, Counts, Plane
+from serving.plane import Answer, Plane
 
 LOOK_EVERY_S = 0.5
 PROBE_TEXTS = (
@@ -30,6 +32,22 @@ PROBE_TEXTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How one step of a rollout ended."""
+
+    version: int
+    share_percent: int
+    """Of the traffic, for the new version."""
+    seconds: float
+    decision: Decision
+
+    def __str__(self) -> str:
+        return (
+            f"{self.share_percent} % of traffic on version {self.version}: {self.decision.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchResult:
     """How a switch went."""
 
@@ -37,8 +55,7 @@ class SwitchResult:
     replaced: int | None
     start_s: float
     """From start to all replicas ready, in seconds."""
-    steps: tuple[str, ...]
-    """One line per step: share, counts, reason to go on."""
+    steps: tuple[Step, ...]
     answer: Answer
     """The confirming answer through the edge."""
 
@@ -49,17 +66,21 @@ class Switch:
     def __init__(
         self,
         plane: Plane,
-        policy: RolloutPolicy,
+        terms: Terms,
         *,
         note: Callable[[str], None],
+        keep: Callable[[Step], None] = lambda step: None,
         check: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`check` is asked while traffic moves; it raises Fenced for an owner that was replaced."""
+        """`keep` is told how each step ended, the one too that takes the version back; `check` is
+        asked while traffic moves, and raises Fenced for an owner that was replaced."""
         self._plane = plane
-        self._policy = policy
+        self._terms = terms
+        self._policy = terms.policy
         self._note = note
+        self._keep = keep
         self._check_owner = check
         self._clock = clock
         self._sleep = sleep
@@ -157,29 +178,37 @@ class Switch:
             )
         self._note(f"version {number} is ready and answers")
 
-    def _step(self, version: ModelVersion, share: int, beside: int | None) -> str:
-        new = version.version
-        weights = (
-            {new: share} if beside is None or share == 100 else {beside: 100 - share, new: share}
-        )
+    def _step(self, version: ModelVersion, share: int, beside: int | None) -> Step:
+        new, old = version.version, None if share == 100 else beside
+        weights = {new: share} if old is None else {old: 100 - share, new: share}
         self._plane.set_weights(weights, self._policy.step_timeout_s)
-        base = self._plane.counts(new)
         began = self._clock()
+        mine = _Tally(self._plane, new)
+        others = None if old is None else _Tally(self._plane, old)
         while True:
             self._check_owner()
             self._probe()
-            seen = self._observe(new, base)
-            base = base or self._plane.counts(new)
-            decision = rollout.decide(self._policy, step_age_s=self._clock() - began, observed=seen)
-            if decision.move is Move.ADVANCE:
-                line = f"{share} % of traffic on version {new}: {decision.reason}"
-                self._note(line)
-                return line
-            if decision.move is Move.REVERT:
-                raise RolloutReverted(
-                    f"version {new} was taken back at {share} % of traffic: {decision.reason}"
-                )
+            age_s = self._clock() - began
+            seen = Observation(
+                counted=mine.until(age_s),
+                ready_replicas=self._plane.ready_replicas(new),
+                beside=None if others is None else others.until(age_s),
+            )
+            decision = rollout.decide(self._terms, step_age_s=age_s, observed=seen)
+            if decision.move is not Move.HOLD:
+                step = Step(version=new, share_percent=share, seconds=age_s, decision=decision)
+                return self._ended(step)
             self._sleep(LOOK_EVERY_S)
+
+    def _ended(self, step: Step) -> Step:
+        self._keep(step)
+        if step.decision.move is Move.REVERT:
+            raise RolloutReverted(
+                f"version {step.version} was taken back at {step.share_percent} % of traffic: "
+                f"{step.decision.reason}"
+            )
+        self._note(str(step))
+        return step
 
     def _probe(self) -> None:
         """Sends a few requests through the edge, so that a quiet hour cannot stall a rollout.
@@ -189,16 +218,6 @@ class Switch:
         for text in PROBE_TEXTS:
             with contextlib.suppress(ServingError):
                 self._plane.ask(text)
-
-    def _observe(self, new: int, base: Counts | None) -> Observation:
-        now, ready = self._plane.counts(new), self._plane.ready_replicas(new)
-        if now is None or base is None:
-            return Observation(answers=None, faults=None, ready_replicas=ready)
-        return Observation(
-            answers=now.answers - base.answers,
-            faults=now.faults - base.faults,
-            ready_replicas=ready,
-        )
 
     def _confirm(self, version: ModelVersion) -> Answer:
         answer = self._plane.ask(PROBE_TEXTS[0])
@@ -228,3 +247,24 @@ class Switch:
         except ServingError as exc:
             # The first failure is what the caller must hear; this one is told beside it.
             self._note(f"could not put everything back: {exc}")
+
+
+class _Tally:
+    """One version's requests since it was made; a restart of Envoy loses none that were read."""
+
+    def __init__(self, plane: Plane, version: int) -> None:
+        self._plane = plane
+        self._version = version
+        self._last = plane.counts(version)
+        self._seen = interval.added((), seconds=0.0)
+
+    def until(self, age_s: float) -> Interval | None:
+        """What was counted so far, `age_s` after it was made; None where it cannot be read now."""
+        now = self._plane.counts(self._version)
+        if now is None:
+            return None
+        if self._last is not None:
+            more = interval.between(self._last, now, seconds=0.0)
+            self._seen = interval.added((self._seen, more), seconds=age_s)
+        self._last = now
+        return self._seen

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from registry.model import ModelVersion
+from serving.edge.admin import ClusterStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +26,6 @@ class Answer:
     digest: str
     corrected: str
     seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What the edge counted for a version since it knows it; cumulative."""
-
-    answers: int
-    faults: int
 
 
 class Plane(Protocol):
@@ -81,8 +74,8 @@ class Plane(Protocol):
         """
         ...
 
-    def counts(self, version: int) -> Counts | None:
-        """The edge's counts; None where they cannot be read."""
+    def counts(self, version: int) -> ClusterStats | None:
+        """What the edge counted of a version, cumulative; None where it cannot be read."""
         ...
 
     def ready_replicas(self, version: int) -> int | None:

@@ -21,10 +21,11 @@ from registry.model import ModelVersion
 from serving.cluster import RayCluster, Resources
 from serving.discovery import traffic
 from serving.edge import control
+from serving.edge.admin import ClusterStats
 from serving.engine.spec import ReplicaSpec
 from serving.engine.state import Limits
 from serving.errors import DeploymentFailed, ServingError
-from serving.plane import Answer, Counts
+from serving.plane import Answer
 
 ASK_TIMEOUT_S = 30.0
 POLL_S = 0.2
@@ -127,13 +128,12 @@ class RayPlane:
         mine = traffic.TrafficPlan(epoch=plan.epoch, models=(wanted,))
         asyncio.run(control.wait_applied(home, mine, timeout_s=timeout_s))
 
-    def counts(self, version: int) -> Counts | None:
+    def counts(self, version: int) -> ClusterStats | None:
         """See `Plane.counts`."""
         try:
-            seen = asyncio.run(control.stats(self._settings.home, self._settings.model, version))
+            return asyncio.run(control.stats(self._settings.home, self._settings.model, version))
         except ServingError:
             return None
-        return Counts(answers=seen.ok + seen.client_errors, faults=seen.server_errors)
 
     def ready_replicas(self, version: int) -> int | None:
         """See `Plane.ready_replicas`."""

@@ -51,7 +51,7 @@ def between(before: ClusterStats | None, after: ClusterStats, *, seconds: float)
     Counters that fell were set back by a restart and count from zero, and so do those of a cluster
     that is new.
     """
-    base = before if before is not None and after.completed >= before.completed else None
+    base = before if before is not None and not _fell(before, after) else None
     earlier = {b.le_ms: b.count for b in base.latency} if base is not None else {}
     return Interval(
         seconds=seconds,
@@ -62,6 +62,14 @@ def between(before: ClusterStats | None, after: ClusterStats, *, seconds: float)
             LatencyBucket(le_ms=b.le_ms, count=max(0, b.count - earlier.get(b.le_ms, 0)))
             for b in after.latency
         ),
+    )
+
+
+def _fell(before: ClusterStats, after: ClusterStats) -> bool:
+    return (
+        after.completed < before.completed
+        or after.server_errors < before.server_errors
+        or after.timeouts < before.timeouts
     )
 
 

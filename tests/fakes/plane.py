@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from registry.model import ModelVersion
 from serving import fence
+from serving.edge.admin import ClusterStats, LatencyBucket
 from serving.errors import DeploymentFailed, EdgeError
-from serving.plane import Answer, Counts
+from serving.plane import Answer
 
 
 @dataclass
@@ -24,17 +25,22 @@ class FakePlane:
     never_ready: set[int] = field(default_factory=set)
     faulty: set[int] = field(default_factory=set)
     """Versions whose answers are server faults."""
+    slow: set[int] = field(default_factory=set)
+    """Versions that take five seconds to answer."""
     lying: set[int] = field(default_factory=set)
     """Versions that answer with another checkpoint's digest."""
     dead: set[int] = field(default_factory=set)
     """Versions that have lost their replicas."""
     never_drains: set[int] = field(default_factory=set)
     counts_readable: bool = True
+    restarts: set[int] = field(default_factory=set)
+    """Before which readings of the counts, from 1, Envoy starts anew and counts from zero."""
     events: list[str] = field(default_factory=list)
     claim: fence.Claim | None = None
     """Who owns it."""
     _counts: dict[int, list[int]] = field(default_factory=dict)
     _turn: int = 0
+    _readings: int = 0
 
     def open(self, epoch: int, owner: str) -> OwnedPlane:
         """The plane in the hand of an owner; raises StaleEpoch when another is in force."""
@@ -84,11 +90,22 @@ class FakePlane:
         if absent:  # the edge leaves out what has no replica, so the split never comes about
             raise EdgeError(f"waited {timeout_s:g} s: versions {absent} have no ready replica")
 
-    def counts(self, version: int) -> Counts | None:
+    def counts(self, version: int) -> ClusterStats | None:
+        self._readings += 1
+        if self._readings in self.restarts:
+            self._counts.clear()
         if not self.counts_readable:
             return None
         answers, faults = self._counts.get(version, [0, 0])
-        return Counts(answers=answers, faults=faults)
+        fast = 0 if version in self.slow else answers + faults
+        return ClusterStats(
+            completed=answers + faults, ok=answers, client_errors=0, server_errors=faults,
+            retries=0, timeouts=0, active=0, ejections_active=0,
+            latency=(
+                LatencyBucket(le_ms=50.0, count=fast),
+                LatencyBucket(le_ms=5_000.0, count=answers + faults),
+            ),
+        )  # fmt: skip
 
     def ready_replicas(self, version: int) -> int | None:
         return 0 if version in self.dead else 1
@@ -134,7 +151,7 @@ class OwnedPlane:
         self._shared.admit(self._claim, "set weights")
         self._shared.set_weights(weights, timeout_s)
 
-    def counts(self, version: int) -> Counts | None:
+    def counts(self, version: int) -> ClusterStats | None:
         return self._shared.counts(version)
 
     def ready_replicas(self, version: int) -> int | None:

@@ -70,6 +70,7 @@ def test_where_data_lies_is_kept_and_is_not_in_the_digest() -> None:
         ({"gates": {"margin_points": -1}}, "margin_points must be at least 0.001"),
         ({"slo": {"availability": 1}}, "availability must be between 0 and 1"),
         ({"rollout": {"steps": [10, 50]}}, "exactly 100"),
+        ({"rollout": {"max_fault_rate": 0.01}}, r"max_fault_rate is no more: .*slo\.availability"),
         ({"recipe": {"aim": "speed"}}, r"recipe\.aim"),
         ({"model": "Bad Name"}, "lowercase"),
         ({"suites": []}, "at least one suite"),
@@ -100,6 +101,13 @@ def test_each_kind_of_mistake_is_named(raw: Any, told: str) -> None:
         config.parse(raw, source="test")
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 1_000
+
+
+def test_settings_that_an_earlier_release_stored_can_still_be_read() -> None:
+    stored = "rollout: {max_fault_rate: 0.01, replicas: 3}"
+    assert config.parse_text(stored, source="run").rollout.replicas == 3
+    with pytest.raises(ConfigInvalid, match=r"unknown key rollout\.replicsa"):
+        config.parse_text("rollout: {replicsa: 3}", source="run")
 
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{n}: &n{n} [*a, *a, *a]\n" for n in range(30))

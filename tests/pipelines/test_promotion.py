@@ -7,6 +7,7 @@ real ones run in tests/e2e and in their own modules' tests.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,34 @@ def test_failed_rollout_leaves_no_entry(world: World) -> None:
         world.promote(2, **FAST)
     assert len(world.record.ledger.read("grammar").entries) == 1
     assert world.plane.shares == {1: 100}
+
+
+def test_record_says_which_promise_a_version_broke_and_what_was_counted(world: World) -> None:
+    world.promote(1, **FAST)
+    world.plane.slow.add(2)
+    with pytest.raises(Exception, match="taken back"):
+        world.promote(2, **FAST)
+    assert isinstance(world.record.evidence, MemoryEvidence)
+    *_, stage = world.record.evidence.runs.values()
+    assert stage.parent is not None
+    # What `liftlock status` shows as the reason of the last try:
+    told = world.record.evidence.runs[stage.parent].tags[Tag.ERROR]
+    assert "10 % of traffic: latency: " in told
+    (step,) = json.loads(stage.files["steps.json"])
+    assert (step["share_percent"], step["move"]) == (10, "revert")
+    found = {sli["sli"]: sli for sli in step["slis"]}
+    assert found["latency"]["finding"] == "broken"
+    assert found["latency"]["bad"] == found["latency"]["requests"] > 0
+    assert found["availability"]["bad"] == 0
+
+
+def test_steps_of_a_rollout_that_held_are_in_the_record_with_their_burns(world: World) -> None:
+    world.promote(1, **FAST)
+    world.promote(2, **FAST)
+    assert isinstance(world.record.evidence, MemoryEvidence)
+    stage = list(world.record.evidence.runs.values())[-1]
+    assert [step["move"] for step in json.loads(stage.files["steps.json"])] == ["advance"] * 3
+    assert stage.metrics["step_50_latency_burn"] == 0.0
 
 
 def test_quantized_checkpoint_is_taken_as_it_is_and_its_parent_named(world: World) -> None:

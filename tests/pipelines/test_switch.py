@@ -7,13 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from pipelines.errors import Fenced, RolloutReverted
-from pipelines.rollout import RolloutPolicy
-from pipelines.switch import Switch
+from pipelines.rollout import Move, Terms
+from pipelines.rollout_policy import RolloutPolicy
+from pipelines.switch import Step, Switch
 from registry.errors import RecordConflict
 from registry.manifest import Generation, Manifest, Prompt
 from registry.model import ModelVersion
 from serving.errors import DeploymentFailed, StaleEpoch
 from serving.plane import Answer
+from serving.slo import SLO
 from tests.fakes.plane import FakePlane
 
 
@@ -40,10 +42,19 @@ def version(number: int) -> ModelVersion:
     )  # fmt: skip
 
 
-def switch(plane: FakePlane, policy: RolloutPolicy | None = None) -> Switch:
+def terms(policy: RolloutPolicy | None = None) -> Terms:
+    return Terms(policy=policy or RolloutPolicy(), slo=SLO())
+
+
+def switch(
+    plane: FakePlane,
+    policy: RolloutPolicy | None = None,
+    *,
+    keep: Callable[[Step], None] = lambda step: None,
+) -> Switch:
     clock = Clock()
     return Switch(
-        plane, policy or RolloutPolicy(), note=lambda _: None, clock=clock, sleep=clock.sleep
+        plane, terms(policy), note=lambda _: None, keep=keep, clock=clock, sleep=clock.sleep
     )
 
 
@@ -129,6 +140,46 @@ def test_faults_at_the_first_step_take_it_back() -> None:
     assert plane.running() == (1,)
 
 
+def test_slowness_at_the_first_step_takes_it_back() -> None:
+    plane = serving(1)
+    plane.slow.add(2)
+    with pytest.raises(RolloutReverted, match=r"10 % of traffic: latency: .* slower than 1000 ms"):
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
+    assert plane.shares == {1: 100}
+    assert plane.running() == (1,)
+
+
+def test_old_version_s_counts_are_told_beside() -> None:
+    plane = serving(1)
+    plane.faulty |= {1, 2}
+    with pytest.raises(RolloutReverted, match=r"the old version at the same time: availability \d"):
+        switch(plane).to(version(2), nothing, in_charge=lambda: 1)
+
+
+def test_each_step_is_kept_with_what_it_was_decided_by() -> None:
+    kept: list[Step] = []
+    switch(serving(1), keep=kept.append).to(version(2), nothing, in_charge=lambda: 1)
+    assert [step.share_percent for step in kept] == [10, 50, 100]
+    assert all(len(step.decision.trials) == 2 for step in kept)
+    assert min(t.requests for step in kept for t in step.decision.trials) >= 5
+
+
+def test_step_that_takes_it_back_is_kept_too() -> None:
+    plane, kept = serving(1), list[Step]()
+    plane.faulty.add(2)
+    with pytest.raises(RolloutReverted):
+        switch(plane, keep=kept.append).to(version(2), nothing, in_charge=lambda: 1)
+    assert [(step.share_percent, step.decision.move) for step in kept] == [(10, Move.REVERT)]
+
+
+def test_requests_before_a_restart_of_envoy_are_not_forgotten() -> None:
+    plane = serving(1)
+    plane.restarts = set(range(5, 1000, 4))  # at every other look
+    policy = RolloutPolicy(min_answers=12)
+    switch(plane, policy).to(version(2), nothing, in_charge=lambda: 1)
+    assert plane.shares == {2: 100}
+
+
 def test_replicas_lost_during_the_rollout_take_it_back() -> None:
     plane = serving(1)
     plane.dead.add(2)
@@ -206,7 +257,7 @@ def test_slow_drain_after_the_commit_is_told_and_not_a_failure() -> None:
     plane, told = serving(1), []
     plane.never_drains.add(1)
     clock = Clock()
-    changed = Switch(plane, RolloutPolicy(), note=told.append, clock=clock, sleep=clock.sleep).to(
+    changed = Switch(plane, terms(), note=told.append, clock=clock, sleep=clock.sleep).to(
         version(2), nothing, in_charge=lambda: 1
     )
     assert changed.version == 2
@@ -246,9 +297,8 @@ def test_owner_that_was_replaced_meanwhile_undoes_nothing(moment: str) -> None:
         shared.deployed, shared.shares = {3: version(3)}, {3: 100}
 
     clock = Clock()
-    policy = RolloutPolicy()
     made = Switch(
-        Interrupted(plane, moment, take_over), policy, note=notes.append, clock=clock,
+        Interrupted(plane, moment, take_over), terms(), note=notes.append, clock=clock,
         sleep=clock.sleep,
     )  # fmt: skip
     if moment == "retire":  # it had committed: what it decided holds, the rest is the other's
@@ -285,7 +335,7 @@ def test_owner_that_hears_of_its_successor_stops_and_leaves_everything_to_it() -
 
     clock, notes = Clock(), list[str]()
     made = Switch(
-        plane, RolloutPolicy(bake_s=60.0), note=notes.append, check=check, clock=clock,
+        plane, terms(RolloutPolicy(bake_s=60.0)), note=notes.append, check=check, clock=clock,
         sleep=clock.sleep,
     )  # fmt: skip
     with pytest.raises(Fenced):

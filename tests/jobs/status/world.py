@@ -13,7 +13,7 @@ from jobs.status.gather import Observer, Opener
 from jobs.status.ports import Kept, Ports, Unfinished
 from jobs.status.reading import Reader
 from pipelines.config import PromotionConfig
-from pipelines.rollout import RolloutPolicy
+from pipelines.rollout_policy import RolloutPolicy
 from registry.catalog import Run
 from registry.ledger import Kind, LedgerEntry, Log, Mark, MarkKind
 from registry.model import StageEvidence, Tag
