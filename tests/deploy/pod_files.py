@@ -58,6 +58,10 @@ class PodFiles:
         items = wanted.get("items", [{"key": name, "path": name} for name in held])
         mount.write({item["path"]: held[item["key"]] for item in items})
 
+    def put(self, path: str, content: Mapping[str, bytes]) -> None:
+        """Replace what is mounted there."""
+        self._mounts[path].write(content)
+
     def words(self, container: manifests.Object) -> list[str]:
         """Its arguments, with the variables put in."""
         values = {"POD_NAME": "edge-1", "ZONE": "zone-a"}

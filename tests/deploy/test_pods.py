@@ -259,7 +259,9 @@ class Fleet:
             files.fill(self.operator.secrets())
 
     @contextlib.asynccontextmanager
-    async def serving(self, replica: upstream.Upstream) -> AsyncIterator[httpx.AsyncClient]:
+    async def serving(
+        self, replica: upstream.Upstream, scheme: str = "https"
+    ) -> AsyncIterator[httpx.AsyncClient]:
         listed = {"endpoints": [sources.endpoint_to_json(replica.endpoint())]}
         self.endpoints.write_text(json.dumps(listed))
         done = write_bootstrap(
@@ -276,7 +278,9 @@ class Fleet:
             running(sys.executable, *asked["command"][1:], *words),
             running(*envoy("h100", self.edge)),
             httpx.AsyncClient(
-                verify=self.trusting(), base_url=f"https://127.0.0.1:{self.port}", trust_env=False
+                verify=self.trusting(),
+                base_url=f"{scheme}://127.0.0.1:{self.port}",
+                trust_env=False,
             ) as client,
         ):
             await self.until_ready(client)
@@ -345,6 +349,19 @@ async def test_edges_that_start_with_both_public_halves_take_keys_of_either(
             shown = {"x-api-key": key.text}
             answer = await client.post("/v1/corrections", headers=shown)
             assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (200, "100")
+
+
+async def test_an_edge_of_before_goes_on_under_a_discovery_that_asks_for_keys_already(
+    tmp_path: Path, operator: Operator
+) -> None:
+    """Both are rolled at once where the settings change. The other way round a new edge is not
+    ready before it meets a new discovery, since its probe has no key."""
+    operator.issue()
+    operator.renew()
+    fleet = Fleet(tmp_path, operator)
+    fleet.edge.put("/etc/liftlock/settings", {"edge.yaml": b"edges: 1"})
+    async with upstream.Upstream(1) as replica, fleet.serving(replica, "http") as client:
+        assert (await client.post("/v1/corrections")).status_code == 200
 
 
 def test_the_records_of_two_thousand_keys_fit_into_a_secret(operator: Operator) -> None:
