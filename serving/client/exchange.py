@@ -73,6 +73,8 @@ class Exchange:
 
     def run(self) -> Flow[Exchanged]:
         """Attempts until there is a good answer, no sense in trying again, or no time left."""
+        if self._session.learn is not None:
+            yield from self._session.learn(self._call.until_s, self.request_id)
         hedge_s = self._hedge_s()
         while True:
             outcome = yield from self._attempt(hedge_s)

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib import parse
 
+import httpx
+
 from serving.client import edges, hedge, retry
+from serving.client.steps import Flow
 
 _LONGEST_S = 1e9
 
@@ -17,6 +20,8 @@ class Config:
     """Settings, checked."""
 
     addresses: tuple[str, ...]
+    discovery: str | None = None
+    """Where discovery lists the addresses; those above are asked until it was read."""
     timeout_s: float
     deadline_s: float
     policy: retry.RetryPolicy
@@ -26,12 +31,16 @@ class Config:
     hedge: hedge.Hedge | None = None
 
     def __post_init__(self) -> None:
-        if not self.addresses:
-            raise ValueError("base_url must name at least one address, found none")
+        if not self.addresses and self.discovery is None:
+            raise ValueError(
+                "base_url must name at least one address, or discovery a feed; found none"
+            )
         if len(set(self.addresses)) < len(self.addresses):
             raise ValueError(f"base_url names an address twice: {', '.join(self.addresses)}")
         for address in self.addresses:
-            _check_address(address)
+            check_address(address, "base_url")
+        if self.discovery is not None:
+            check_address(self.discovery, "discovery")
         for name in ("api_key", "model"):
             value = getattr(self, name) or ""
             if not (value.isascii() and value.isprintable()):
@@ -72,6 +81,8 @@ class Session:
         self.chance = chance
         self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s)
         self.hedging = hedge.Hedging(config.hedge) if config.hedge is not None else None
+        self.learn: Callable[[float, str], Flow[None]] | None = None
+        """What a call does first, where addresses are to be learned: Feed.ensure."""
 
     def now_s(self) -> float:
         """The monotonic clock."""
@@ -89,9 +100,14 @@ def check_version(version: int | None) -> None:
         raise ValueError(f"version must be a number of at least 1, found {version!r}")
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str, name: str) -> None:
+    """Raises ValueError, by the name it was given under, for what cannot be asked."""
     parts = parse.urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError(f"base_url must be like http://host:port, found {address!r}")
+        raise ValueError(f"{name} must be like http://host:port, found {address!r}")
     if parts.query or parts.fragment:
-        raise ValueError(f"base_url must end before any ? or #, found {address!r}")
+        raise ValueError(f"{name} must end before any ? or #, found {address!r}")
+    try:
+        httpx.URL(address)
+    except httpx.InvalidURL as exc:
+        raise ValueError(f"{name} cannot be asked: {exc}, found {address!r}") from exc
