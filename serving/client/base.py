@@ -11,7 +11,7 @@ from typing import Any
 
 from serving.client import calls, feed, retry, transport, types
 from serving.client.hedge import Hedge
-from serving.client.settings import Chance, Config, Session, Wish
+from serving.client.settings import ApiKey, Chance, Config, Session, Wish
 from serving.client.steps import Flow
 from serving.client.streams import Opening
 
@@ -27,7 +27,7 @@ class Base:
         timeout_s: float = 10.0,
         deadline_s: float = 30.0,
         retries: int = 2,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         model: str | None = None,
         version: int | None = None,
         hedge: Hedge | None = None,
@@ -39,7 +39,7 @@ class Base:
         timeout_s: longest wait for one attempt.
         deadline_s: longest time for a call with all its attempts and pauses.
         retries: attempts after the first, made only where they can do no harm.
-        api_key: sent as a bearer token.
+        api_key: sent as a bearer token; a function is asked for it at each attempt.
         model: which model to ask, where several answer at the same address.
         version: the version that must answer; another one raises VersionNotServed.
         hedge: sends slow calls a second time, where that can do no harm; see Hedge.

@@ -177,8 +177,9 @@ class Exchange:
             "x-request-id": self.request_id,
             "x-request-timeout-ms": str(max(1, int(allowed_s * 1000))),
         }
-        if config.api_key is not None:
-            headers["authorization"] = f"Bearer {config.api_key}"
+        key = config.key_now()
+        if key is not None:
+            headers["authorization"] = f"Bearer {key}"
         if config.model is not None:
             headers["x-liftlock-model"] = config.model
         if self.version is not None:

@@ -12,6 +12,9 @@ import httpx
 from serving.client import edges, hedge, retry
 from serving.client.steps import Flow
 
+ApiKey = str | Callable[[], str | None]
+"""A key, or what gives the one of the moment, where keys are renewed."""
+
 _LONGEST_S = 1e9
 
 
@@ -25,7 +28,7 @@ class Config:
     timeout_s: float
     deadline_s: float
     policy: retry.RetryPolicy
-    api_key: str | None = None
+    api_key: ApiKey | None = None
     model: str | None = None
     version: int | None = None
     hedge: hedge.Hedge | None = None
@@ -41,14 +44,21 @@ class Config:
             check_address(address, "base_url")
         if self.discovery is not None:
             check_address(self.discovery, "discovery")
-        for name in ("api_key", "model"):
-            value = getattr(self, name) or ""
-            if not (value.isascii() and value.isprintable()):
-                raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
+        if not callable(self.api_key):
+            _check_header("api_key", self.api_key)
+        _check_header("model", self.model)
         for name in ("timeout_s", "deadline_s"):
             if not 0 < getattr(self, name) <= _LONGEST_S:
                 raise ValueError(f"{name} must be above 0, found {getattr(self, name)}")
         check_version(self.version)
+
+    def key_now(self) -> str | None:
+        """The key to send now. Raises ValueError where what gives keys gave what is none."""
+        if not callable(self.api_key):
+            return self.api_key
+        key = self.api_key()
+        _check_header("api_key", key)
+        return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +108,11 @@ def check_version(version: int | None) -> None:
     """Raises ValueError for what can be no version."""
     if version is not None and (isinstance(version, bool) or version < 1):
         raise ValueError(f"version must be a number of at least 1, found {version!r}")
+
+
+def _check_header(name: str, value: str | None) -> None:
+    if value is not None and not (value.isascii() and value.isprintable()):
+        raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
 
 
 def check_address(address: str, name: str) -> None:
