@@ -44,6 +44,8 @@ class Node:
     """Where callers reach this edge; discovery passes it on to the SDK."""
     directory: Path
     """Where the access log is written."""
+    secret: Path | None = None
+    """What `tls.write_secret` writes; None is its place in `directory`."""
     zone: str = ""
     """Where it runs; empty when unknown."""
 
@@ -65,7 +67,7 @@ def bootstrap(
         "admin": {"address": _address("127.0.0.1", settings.admin_port)},
         "dynamic_resources": {"ads_config": _stream(), "cds_config": by_stream()},
         "static_resources": {
-            "listeners": [_listener(settings, node.directory, public_set)],
+            "listeners": [_listener(settings, node, public_set)],
             "clusters": [_discovery(node.discovery)],
         },
         "stats_flush_interval": "1s",
@@ -144,14 +146,12 @@ def _buckets() -> dict[str, Any]:
     return {"match": {"suffix": "upstream_rq_time"}, "buckets": list(LATENCY_BUCKETS_MS)}
 
 
-def _listener(
-    settings: config.EdgeSettings, directory: Path, public_set: str | None
-) -> dict[str, Any]:
+def _listener(settings: config.EdgeSettings, node: Node, public_set: str | None) -> dict[str, Any]:
     manager = {
         "name": "envoy.filters.network.http_connection_manager",
-        "typed_config": _connection_manager(settings, directory, public_set),
+        "typed_config": _connection_manager(settings, node.directory, public_set),
     }
-    secure = tls.socket(settings.tls, tls.secret_file(directory))
+    secure = tls.socket(settings.tls, node.secret or tls.secret_file(node.directory))
     return {
         "name": "edge",
         "address": _address(settings.listen_host, settings.port),

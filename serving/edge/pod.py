@@ -80,9 +80,16 @@ def for_pod(
     node = bootstrap.Node(edge_id="edge", discovery=discovery, url=url, directory=_TEMPORARY)
     public_set = keyring.Keyring(settings.keys, None).public_set()
     found = bootstrap.bootstrap(settings, node, public_set=public_set)
-    found["static_resources"]["listeners"].append(_statistics(metrics_port))
-    found["static_resources"]["clusters"].append(_admin(settings.admin_port))
+    show_statistics(found, metrics_port, settings.admin_port)
     return found
+
+
+def show_statistics(found: dict[str, Any], metrics_port: int, admin_port: int) -> None:
+    """Add to a bootstrap a port that shows `/stats/prometheus`; raises ValueError."""
+    if admin_port == 0:
+        raise ValueError("a port for statistics needs a fixed admin_port, found 0")
+    found["static_resources"]["listeners"].append(_statistics(metrics_port))
+    found["static_resources"]["clusters"].append(_admin(admin_port))
 
 
 def _admin(port: int) -> dict[str, Any]:

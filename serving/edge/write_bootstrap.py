@@ -1,7 +1,8 @@
 """`python -m serving.edge.write_bootstrap`: what an Envoy of a fleet is started with, as JSON.
 
 For an Envoy that something else runs (a container, systemd) and that a discovery service tells
-what to do.
+what to do. It is made from the settings that discovery has too and from what verifies keys, where
+and when the Envoy starts, so that no copy of either grows old.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from serving import errors
-from serving.edge import bootstrap, config, keyring, settings_file
+from serving.discovery import files
+from serving.edge import bootstrap, config, keyring, pod, settings_file, tls
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,36 +32,65 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--port", type=int, default=defaults.port)
     options.add_argument("--admin-port", type=int, default=9901, help="on loopback; 0: any free")
     options.add_argument("--config", type=Path, help="YAML file of settings, discovery's too")
+    options.add_argument("--metrics-port", type=int, help="for Prometheus: statistics, no more")
     options.add_argument("--access-log", type=Path, help="folder for access.log; none without it")
+    options.add_argument(
+        "--into", type=Path, help="write bootstrap.json and what it names there; TLS needs it"
+    )
     return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print it; 0, or 1 with the reason on standard error."""
+    """Print or write it; 0, or 1 with the reason on standard error."""
     given = parser().parse_args(argv)
     try:
-        plain = settings_file.load(given.config)
-        settings = dataclasses.replace(
-            plain,
-            listen_host=given.listen_host,
-            port=given.port,
-            admin_port=given.admin_port,
-            access_log=0.0 if given.access_log is None else plain.access_log or 1.0,
-        )
-        node = bootstrap.Node(
-            edge_id=given.edge_id,
-            discovery=given.discovery,
-            url=given.url,
-            directory=given.access_log or Path(),
-            zone=given.zone,
-        )
-        public_set = keyring.Keyring(settings.keys, None).public_set()
-        content = bootstrap.bootstrap(settings, node, public_set=public_set)
-    except (ValueError, errors.ServingError) as exc:
+        settings = _settings(given)
+        if settings.tls is not None and given.into is None:
+            raise ValueError("the settings have tls: give --into, the folder that Envoy reads")
+        text = json.dumps(_content(given, settings), indent=1)
+        if given.into is None:
+            print(text)
+        else:
+            _write(given.into, text, settings.tls)
+    except (ValueError, OSError, errors.ServingError) as exc:
         print(f"bootstrap: {exc}", file=sys.stderr)
         return 1
-    print(json.dumps(content, indent=1))
     return 0
+
+
+def _settings(given: argparse.Namespace) -> config.EdgeSettings:
+    plain = settings_file.load(given.config)
+    return dataclasses.replace(
+        plain,
+        listen_host=given.listen_host,
+        port=given.port,
+        admin_port=given.admin_port,
+        access_log=0.0 if given.access_log is None else plain.access_log or 1.0,
+    )
+
+
+def _content(given: argparse.Namespace, settings: config.EdgeSettings) -> dict[str, Any]:
+    node = bootstrap.Node(
+        edge_id=given.edge_id,
+        discovery=given.discovery,
+        url=given.url,
+        directory=given.access_log or Path(),
+        secret=tls.secret_file(given.into.absolute()) if given.into else None,
+        zone=given.zone,
+    )
+    public_set = keyring.Keyring(settings.keys, None).public_set()
+    content = bootstrap.bootstrap(settings, node, public_set=public_set)
+    if given.metrics_port is not None:
+        pod.show_statistics(content, given.metrics_port, given.admin_port)
+    return content
+
+
+def _write(folder: Path, text: str, secure: config.TlsSettings | None) -> None:
+    """The certificate's file first: an Envoy that finds the bootstrap finds both."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if secure is not None:
+        tls.write_secret(secure, tls.secret_file(folder))
+    files.write_atomic(folder / "bootstrap.json", text.encode(), durable=False)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,15 @@ def public_set(private_pem: bytes) -> str:
     return json.dumps({"keys": [{**public, "alg": ALGORITHM, "use": "sig", "kid": name}]})
 
 
+def is_public_set(text: str) -> bool:
+    """Whether it is a JSON web key set with at least one key, all of them public halves."""
+    try:
+        keys = json.loads(text)["keys"]
+        return bool(keys) and all("kid" in key and "d" not in key for key in keys)
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 def sign(private_pem: bytes, claims: Mapping[str, Any]) -> str:
     """The text that a caller shows; about 300 characters."""
     import jwt

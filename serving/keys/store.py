@@ -82,12 +82,18 @@ class KeyStore:
         """What edges verify keys with. Raises KeysUnusable before the first key."""
         path = self._folder / "jwks.json"
         try:
-            return reading.read_text(path, MAX_BYTES)
+            text = reading.read_text(path, MAX_BYTES)
         except reading.Unreadable as exc:
             raise KeysUnusable(
                 f"API keys are required, but {path} {exc!s}; issue a first key with `liftlock keys "
                 "issue`, or copy jwks.json and keys.json from where keys are issued"
             ) from exc
+        if not signing.is_public_set(text):
+            raise KeysUnusable(
+                f"API keys are required, but {path} is no set of public keys (RFC 7517); copy "
+                "jwks.json from where keys are issued, and nothing that signs"
+            )
+        return text
 
     def issue(self, terms: Terms, unix_s: float) -> Issued:
         """Make a key. Raises ValueError for terms that cannot be, KeysUnusable."""

@@ -22,6 +22,7 @@ _KNOWN = {
     "apiVersion", "kind", "namespace", "namePrefix", "resources", "images", "labels", "patches",
     "configMapGenerator",
 }  # fmt: skip
+_FIXED_NAME = {"disableNameSuffixHash": True}
 _HASH_LETTERS = str.maketrans("013ae", "ghkmt")
 
 
@@ -32,7 +33,7 @@ def render(folder: Path) -> list[Object]:
         raise NotImplementedError(f"{folder}: {', '.join(sorted(unknown))}")
     objects = [found for name in wanted.get("resources", ()) for found in _read(folder / name)]
     for each in wanted.get("configMapGenerator", ()):
-        _generate(objects, folder, each, wanted.get("namespace"))
+        _generate(objects, folder, each)
     for each in wanted.get("patches", ()):
         _patch(objects, folder, each)
     for found in objects:
@@ -65,29 +66,29 @@ def _read(path: Path) -> list[Object]:
     return [json.loads(json.dumps(d)) for d in yaml.safe_load_all(path.read_text()) if d]
 
 
-def _generate(objects: list[Object], folder: Path, wanted: Object, namespace: str | None) -> None:
+def _generate(objects: list[Object], folder: Path, wanted: Object) -> None:
     """A ConfigMap whose name ends in its digest, and the names that refer to it."""
-    if unknown := set(wanted) - {"name", "files"}:
+    if unknown := set(wanted) - {"name", "namespace", "files", "options"}:
         raise NotImplementedError(f"configMapGenerator: {unknown}")
     name = wanted["name"]
     data = {file: (folder / file).read_text() for file in wanted["files"]}
+    made = name if wanted.get("options") == _FIXED_NAME else f"{name}-{_digest(data)}"
+    for place, field in list(strings(objects)):
+        if field == "name" and place.get("name") == name and set(place) <= {"name", "optional"}:
+            place["name"] = made
+    metadata = {"name": made}
+    if "namespace" in wanted:
+        metadata["namespace"] = wanted["namespace"]
+    objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _digest(data: dict[str, str]) -> str:
     content = {"data": data, "kind": "ConfigMap", "name": ""}  # Kustomize looks in the wrong place
     # Go's JSON: sorted, compact, with these three escaped.
     plain = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
-    digest = hashlib.sha256(plain.encode()).hexdigest()[:10].translate(_HASH_LETTERS)
-    for place, field in list(strings(objects)):
-        if field == "name" and place.get("name") == name and set(place) <= {"name", "optional"}:
-            place["name"] = f"{name}-{digest}"
-    objects.append(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": f"{name}-{digest}"},
-            "data": data,
-        }
-    )
+    return hashlib.sha256(plain.encode()).hexdigest()[:10].translate(_HASH_LETTERS)
 
 
 def _patch(objects: list[Object], folder: Path, wanted: Object) -> None:

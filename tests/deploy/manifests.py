@@ -14,6 +14,7 @@ from tests.deploy.kustomize import Object
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = REPOSITORY / "deploy" / "kubernetes"
+PROMETHEUS = REPOSITORY / "deploy" / "prometheus"
 OVERLAYS = ("h100", "kind-cpu")
 _WITH_TEMPLATE = ("Deployment",)
 
@@ -61,6 +62,18 @@ def container(overlay: str, component: str) -> Object:
     """Its one container."""
     (found,) = template(overlay, component)["spec"]["containers"]
     return dict(found)
+
+
+def containers(template: Object) -> list[Object]:
+    """All of a pod, those that run before the others too."""
+    spec = template["spec"]
+    return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+def mounts(template: Object, container: Object) -> dict[str, Object]:
+    """The volumes that a container sees, by where it sees them."""
+    volumes = {each["name"]: each for each in template["spec"]["volumes"]}
+    return {each["mountPath"]: volumes[each["name"]] for each in container["volumeMounts"]}
 
 
 def ports(template: Object) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.deploy.manifests import OVERLAYS, objects, of_kind, pods, template
+from tests.deploy.manifests import OVERLAYS, containers, objects, of_kind, pods, template
 
 both = pytest.mark.parametrize("overlay", OVERLAYS)
 
@@ -40,7 +40,7 @@ def test_every_pod_is_closed_up(overlay: str) -> None:
         assert pod["runAsNonRoot"] is True, whose
         assert pod["runAsUser"] > 0, whose
         assert pod["seccompProfile"] == {"type": "RuntimeDefault"}, whose
-        for each in found["spec"]["containers"]:
+        for each in containers(found):
             assert each["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -58,7 +58,7 @@ def test_every_pod_says_what_it_needs_and_how_much_it_matters(overlay: str) -> N
     classes = of_kind(overlay, "PriorityClass")
     for whose, found, _ in pods(overlay):
         assert found["spec"]["priorityClassName"] in classes, whose
-        for each in found["spec"]["containers"]:
+        for each in containers(found):
             for kind in ("requests", "limits"):
                 assert {"cpu", "memory"} <= each["resources"][kind].keys(), whose
     order = sorted(classes, key=lambda name: -classes[name]["value"])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from tests.deploy.manifests import OVERLAYS, REPOSITORY, pods
+from tests.deploy.manifests import OVERLAYS, REPOSITORY, containers, pods
 
 CONTAINERFILE = REPOSITORY / "deploy" / "images" / "Containerfile"
 REQUIREMENTS = REPOSITORY / "requirements"
@@ -66,7 +71,7 @@ def test_there_is_a_stage_for_every_image_that_is_deployed() -> None:
     deployed = {
         each["image"].rpartition("/")[2].partition(":")[0]
         for overlay in OVERLAYS for _, found, _ in pods(overlay)
-        for each in found["spec"]["containers"]
+        for each in containers(found)
     }  # fmt: skip
     assert deployed - {"envoy"} == {f"liftlock-{name}" for name in PUBLISHED}
     assert set(PUBLISHED) <= stages.keys()
@@ -131,16 +136,41 @@ def test_nothing_but_what_is_copied_is_let_through_to_the_builder() -> None:
             assert (REPOSITORY / source).exists(), source
 
 
-def test_discovery_needs_nothing_that_its_image_lacks() -> None:
-    """Imported in a process of its own, in which what is heavy cannot be."""
+def closure(file: str) -> set[str]:
+    """What installing a file of names brings, by what is installed here."""
+    found: set[str] = set()
+    wanted = {name.partition("==")[0] for name in names(file)}
+    while wanted:
+        name = wanted.pop()
+        found.add(name)
+        needs = [Requirement(text) for text in metadata.requires(name) or ()]
+        direct = {canonicalize_name(r.name) for r in needs if not r.marker or r.marker.evaluate()}
+        wanted |= direct - found
+    return found
+
+
+def test_discovery_and_what_writes_bootstraps_need_nothing_that_their_image_lacks(
+    tmp_path: Path,
+) -> None:
+    """Run in a process of its own, in which what is installed here and not there cannot be."""
+    (tmp_path / "edge.yaml").write_text("edges: 8")
+    has = {*closure("discovery.txt"), "liftlock"}
+    lacks = [
+        name for name, owners in metadata.packages_distributions().items()
+        if not has & {canonicalize_name(owner) for owner in owners}
+    ]  # fmt: skip
     code = (
-        "import sys\n"
-        "for name in ('torch', 'ray', 'mlflow', 'vllm', 'numpy', 'pydantic'):\n"
-        "    sys.modules[name] = None\n"
-        "import serving.discovery.sources, serving.discovery.snapshot, serving.edge.resources\n"
+        "import json, sys\n"
+        "sys.modules.update(dict.fromkeys(json.load(sys.stdin)))\n"
+        "import serving.discovery.__main__, serving.discovery.kubernetes, serving.edge.resources\n"
+        "from serving.edge import write_bootstrap\n"
+        "sys.exit(write_bootstrap.main(sys.argv[1:]))\n"
     )
+    options = ["--discovery=d:1", "--edge-id=e", "--url=http://e"]
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True,
-        check=False, timeout=60,
+        [sys.executable, "-c", code, *options, "--config", str(tmp_path / "edge.yaml")],
+        cwd=REPOSITORY, input=json.dumps(lacks), capture_output=True, text=True, check=False,
+        timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert {"ray", "torch", "mlflow", "jwt", "cryptography"} <= set(lacks)

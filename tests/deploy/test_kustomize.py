@@ -10,20 +10,20 @@ import pytest
 import yaml
 
 from tests.deploy import kustomize
-from tests.deploy.manifests import OVERLAYS, ROOT
+from tests.deploy.manifests import OVERLAYS, PROMETHEUS, ROOT
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_kubectl_renders_the_same_objects(overlay: str) -> None:
+@pytest.mark.parametrize("folder", [*(ROOT / "overlays" / name for name in OVERLAYS), PROMETHEUS])
+def test_kubectl_renders_the_same_objects(folder: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not installed; ours alone renders what the other tests look at")
     done = subprocess.run(
-        [kubectl, "kustomize", str(ROOT / "overlays" / overlay)],
+        [kubectl, "kustomize", str(folder)],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     theirs = {kustomize.key(found): found for found in yaml.safe_load_all(done.stdout)}
-    ours = {kustomize.key(found): found for found in kustomize.render(ROOT / "overlays" / overlay)}
+    ours = {kustomize.key(found): found for found in kustomize.render(folder)}
     assert ours.keys() == theirs.keys()
     for name, found in ours.items():
         assert found == theirs[name], name

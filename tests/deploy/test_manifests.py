@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from typing import Any
@@ -12,12 +11,15 @@ import yaml
 
 from registry.mlflow_store import app, server
 from serving.declared import Declared
+from serving.discovery import __main__ as discovery_main
 from serving.discovery import traffic
 from serving.edge.config import EdgeSettings
 from tests.deploy.manifests import (
     OVERLAYS,
     REPOSITORY,
     container,
+    containers,
+    mounts,
     of_kind,
     pods,
     ports,
@@ -118,18 +120,15 @@ def test_the_traffic_plan_is_one_and_its_versions_are_deployed(overlay: str) -> 
     assert [(model.model, weight.version) for weight in model.weights] == [
         (wanted.model, wanted.version)
     ]
-    arguments = container(overlay, "discovery")["args"]
-    assert option(arguments, "--traffic") == "/etc/liftlock/traffic.json"
+    found = container(overlay, "discovery")
+    folder, _, file = option(found["args"], "--traffic").rpartition("/")
+    assert mounts(template(overlay, "discovery"), found)[folder]["configMap"] == {"name": "traffic"}
+    assert file == "traffic.json"
 
 
 @both
 def test_discovery_takes_its_options(overlay: str) -> None:
-    name = "serving.discovery.__main__"
-    if "--kubernetes" not in importlib.import_module(name).parser().format_help():
-        pytest.skip(f"{name} has no option --kubernetes yet")
-    given = (
-        importlib.import_module(name).parser().parse_args(container(overlay, "discovery")["args"])
-    )
+    given = discovery_main.parser().parse_args(container(overlay, "discovery")["args"])
     opened = ports(template(overlay, "discovery"))
     assert given.listen == f"0.0.0.0:{opened['xds']}"
     assert given.feed == f"0.0.0.0:{opened['feed']}"
@@ -275,7 +274,7 @@ def test_versions_of_the_images_are_those_of_the_lock() -> None:
 @both
 def test_images_have_tags_that_stay(overlay: str) -> None:
     for whose, found, _ in pods(overlay):
-        for each in found["spec"]["containers"]:
+        for each in containers(found):
             _, _, tag = each["image"].rpartition(":")
             assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag), whose
 

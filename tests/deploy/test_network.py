@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.deploy import kustomize
 from tests.deploy.manifests import OVERLAYS, of_kind, ports, template
+from tests.deploy.manifests import PROMETHEUS as PROMETHEUS_FOLDER
 
 both = pytest.mark.parametrize("overlay", OVERLAYS)
 LABEL = "app.kubernetes.io/component"
@@ -70,7 +73,8 @@ def reaches(overlay: str, sender: str, receiver: str, port: int | str) -> bool:
 
 @both
 def test_what_is_needed_is_open(overlay: str) -> None:
-    assert reaches(overlay, WORLD, "edge", "http")
+    assert reaches(overlay, WORLD, "edge", "callers")
+    assert reaches(overlay, "job", "edge", "callers")
     assert reaches(overlay, "edge", "replica", "replica")
     assert reaches(overlay, "edge", "discovery", "xds")
     assert reaches(overlay, "discovery", WORLD, 6443), "the API server"
@@ -83,6 +87,7 @@ def test_what_is_needed_is_open(overlay: str) -> None:
     assert reaches(overlay, "mlflow", WORLD, 5432), "Postgres"
     assert reaches(overlay, PROMETHEUS, "edge", "metrics")
     assert reaches(overlay, PROMETHEUS, "discovery", "feed")
+    assert reaches(overlay, PROMETHEUS, "replica", "replica"), "their /metrics"
 
 
 @both
@@ -127,3 +132,21 @@ def test_every_pod_is_closed_unless_it_is_opened(overlay: str) -> None:
     for found in of_kind(overlay, "NetworkPolicy").values():
         types = {t.lower() for t in found["spec"]["policyTypes"]}
         assert {"ingress", "egress"} & found["spec"].keys() <= types
+
+
+@both
+def test_prometheus_looks_for_pods_and_ports_that_there_are(overlay: str) -> None:
+    found = yaml.safe_load((PROMETHEUS_FOLDER / "kubernetes.scrape.yml").read_text())
+    for job in found["scrape_configs"]:
+        (looked,) = job["kubernetes_sd_configs"]
+        (selector,) = looked["selectors"]
+        component = selector["label"].removeprefix(f"{LABEL}=")
+        (port,) = (r["regex"] for r in job["relabel_configs"] if "port_name" in str(r))
+        assert looked["namespaces"] == {"names": ["liftlock"]}
+        assert reaches(overlay, PROMETHEUS, component, port), job["job_name"]
+
+
+def test_the_rules_are_in_the_config_map() -> None:
+    (made,) = kustomize.render(PROMETHEUS_FOLDER)
+    assert made["metadata"] == {"name": "liftlock-prometheus", "namespace": "monitoring"}
+    assert made["data"].keys() == {p.name for p in PROMETHEUS_FOLDER.glob("*.*.yml")}

@@ -27,27 +27,6 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "deploy" / "kubernetes" / "base" / "edge"
 
 
-def test_the_committed_file_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--discovery", "discovery:18000", "--url", "http://edge.liftlock"]
-    assert pod.main(options) == 0
-    assert capsys.readouterr().out == (FOLDER / "bootstrap.json").read_text(), (
-        f"run: python -m serving.edge.pod {' '.join(options)} "
-        "> deploy/kubernetes/base/edge/bootstrap.json"
-    )
-
-
-def test_envoy_accepts_it(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            *(str(envoy_binary()), "--mode", "validate", "--config-path"),
-            str(FOLDER / "bootstrap.json"), "--service-node", "edge-1",
-            *("--service-zone", "zone-a", "--log-level", "error"),
-        ],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     "options", [["--discovery", "discovery"], ["--discovery", "d:1", "--admin-port", "0"]]
 )

@@ -15,6 +15,7 @@ from serving import client as sdk
 from serving import errors
 from serving.discovery import traffic
 from serving.edge import config, control, tls
+from tests.fakes import mounted
 from tests.serving.edge import certificates, harness, upstream
 
 
@@ -91,6 +92,30 @@ async def test_a_renewed_certificate_is_taken_without_a_broken_connection(
         status = control.current_status(edge.root)
         assert status is not None
         assert status.envoy_starts == 1
+
+
+async def test_a_certificate_is_taken_that_comes_as_kubelet_replaces_mounted_secrets(
+    run_edge: harness.RunEdge, authority: certificates.Authority, tmp_path: Path
+) -> None:
+    mount = mounted.Mount(tmp_path / "mount")
+
+    def renew() -> int:
+        made = authority.issue(tmp_path / "tls.crt", tmp_path / "tls.key")
+        mount.write({name: (tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key")})
+        return made
+
+    first = renew()
+    settings = config.TlsSettings(
+        certificate=mount.folder / "tls.crt", key=mount.folder / "tls.key"
+    )
+    async with run_edge(tls=settings) as edge:
+        trusted = trusting(authority)
+        assert await serial(edge, trusted) == first
+        for _ in range(2):  # the links stay, what they lead through is replaced each time
+            renewed = renew()
+            async with asyncio.timeout(20):
+                while await serial(edge, trusted) != renewed:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
 
 
 async def serial(edge: harness.Edge, context: ssl.SSLContext) -> int:

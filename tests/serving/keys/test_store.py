@@ -222,3 +222,15 @@ def test_what_edges_read_is_plain_json(keys: store.KeyStore) -> None:
     keys.issue(TERMS, NOW)
     (only,) = json.loads(keys.public_set())["keys"]
     assert (only["alg"], only["crv"], only["use"]) == ("ES256", "P-256", "sig")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"keys": []}', '{"keys": [{"kty": "EC", "kid": "k", "d": "AQ"}]}']
+)
+def test_what_is_no_set_of_public_keys_is_refused(
+    keys: store.KeyStore, tmp_path: Path, text: str
+) -> None:
+    keys.issue(TERMS, NOW)
+    (tmp_path / "keys" / "jwks.json").write_text(text)
+    with pytest.raises(KeysUnusable, match="public keys"):
+        keys.public_set()

@@ -75,6 +75,23 @@ def test_shipped_scrape_configuration_names_the_jobs_and_the_rules() -> None:
     assert {promql.EDGE_JOB, promql.REPLICA_JOB} <= jobs
 
 
+def test_a_prometheus_in_the_cluster_takes_the_rules_and_has_the_jobs_they_go_by(
+    tmp_path: Path,
+) -> None:
+    for file in (prom.ROOT / "deploy" / "prometheus").glob("*.*.yml"):
+        (tmp_path / file.name).write_text(file.read_text())
+    text = (tmp_path / "kubernetes.scrape.yml").read_text()
+    found = yaml.safe_load(text)["scrape_configs"]
+    assert {job["job_name"] for job in found} == {
+        promql.EDGE_JOB, promql.REPLICA_JOB, "liftlock-discovery"
+    }  # fmt: skip
+    for job in found:  # Debian builds Prometheus without this one
+        assert job.pop("kubernetes_sd_configs")
+    theirs = tmp_path / "theirs.yml"
+    theirs.write_text(yaml.safe_dump({"rule_files": ["*.rules.yml"], "scrape_configs": found}))
+    prom.check("config", theirs)
+
+
 def test_recorded_numbers_are_those_that_the_code_computes(tmp_path: Path) -> None:
     slo = SLO(availability=0.999, window_days=1)
     minutes = 365  # the first rate is there after five
