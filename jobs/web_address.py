@@ -27,7 +27,7 @@ def fault(text: str) -> str | None:
     return None
 
 
-class WebAddress(click.ParamType):
+class WebAddress(click.ParamType[str]):
     """Type of an option that takes such an address; another one is wrong use, exit code 2."""
 
     name = "url"
