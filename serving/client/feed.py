@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from serving import router
 from serving.client import edges, errors, retry
 from serving.client.settings import Chance, Config, check_address
-from serving.client.steps import Flow, Outcome, Raced, Send, Wait
+from serving.client.steps import Flow, Send, Wait
 
 PATH = "/v1/edges"
 REFRESH_S = 10.0
@@ -114,18 +114,25 @@ class Feed:
         """
         if not self._edges.known():
             yield from self._first(until_s, request_id)
-        elif self._chance.monotonic_s() >= self._due_s and self._begin():
+        elif self._begin():
             self._aside(self._anew())
 
     def _begin(self) -> bool:
+        """Whether it is to be read now; then that is up to the caller, and to nobody else."""
+        if self._is_read or self._chance.monotonic_s() < self._due_s:
+            return False
         with self._lock:
-            began, self._is_read = not self._is_read, True
-        return began
+            if self._is_read or self._chance.monotonic_s() < self._due_s:
+                return False
+            self._is_read = True
+            return True
 
     def _end(self) -> None:
         spread = 1.0 + _SPREAD * (2.0 * self._chance.rng.random() - 1.0)
-        self._due_s = self._chance.monotonic_s() + REFRESH_S * spread
-        self._is_read = False
+        next_s = self._chance.monotonic_s() + REFRESH_S * spread
+        with self._lock:
+            self._due_s = next_s if self._edges.known() else -math.inf
+            self._is_read = False
 
     def _first(self, until_s: float, request_id: str) -> Flow[None]:
         """One of several calls reads, the others wait for what comes of it."""
@@ -154,9 +161,12 @@ class Feed:
             attempts, fault = 0, None
             while True:
                 outcome = yield self._request(until_s)
+                if not isinstance(outcome, retry.Reply | retry.Failure):
+                    raise TypeError("the driver of a call must answer Send with what came of it")
                 fault = self._take(outcome)
                 attempts += 1
-                pause_s = self._pause_s(outcome, policy, attempts, until_s)
+                situation = self._situation(attempts, until_s)
+                pause_s = retry.pause_s(policy, outcome, situation, self._chance.rng)
                 if pause_s is None:
                     break
                 yield Wait(delay_s=pause_s)
@@ -176,12 +186,10 @@ class Feed:
             timeout_s=min(self._config.timeout_s, left_s),
         )
 
-    def _take(self, outcome: Outcome | Raced | None) -> str | None:
+    def _take(self, outcome: retry.Reply | retry.Failure) -> str | None:
         """Learns what came; why that is nothing, if so."""
         if isinstance(outcome, retry.Failure):
             return outcome.reason
-        if not isinstance(outcome, retry.Reply):
-            raise TypeError("the driver of a call must answer Send with what came of it")
         if outcome.status != _OK:
             return f"status {outcome.status}"
         try:
@@ -194,22 +202,10 @@ class Feed:
         self._edges.replace(found.edges)
         return None
 
-    def _pause_s(
-        self,
-        outcome: Outcome | Raced | None,
-        policy: retry.RetryPolicy,
-        attempts: int,
-        until_s: float,
-    ) -> float | None:
-        """Seconds until it is read again; None where that is over."""
-        is_answer = isinstance(outcome, retry.Reply) and outcome.status == _OK
-        if is_answer or not isinstance(outcome, retry.Reply | retry.Failure):
-            return None
-        situation = retry.Situation(
+    def _situation(self, attempts: int, until_s: float) -> retry.Situation:
+        return retry.Situation(
             attempt=attempts,
             idempotent=True,
             remaining_s=until_s - self._chance.monotonic_s(),
             unix_s=self._chance.unix_s(),
-            untried=False,
         )
-        return retry.pause_s(policy, outcome, situation, self._chance.rng)
