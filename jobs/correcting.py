@@ -23,6 +23,7 @@ from jobs.errors import UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
+from jobs.web_address import WEB_ADDRESS
 from serving.client import AsyncClient, BadRequest, ClientError, Correction
 
 _BLOCK = 4_096
@@ -88,6 +89,7 @@ class Done:
 )
 @click.option(
     "--endpoint",
+    type=WEB_ADDRESS,
     metavar="URL",
     multiple=True,
     help="An edge; may be repeated. [default: the local stack's]",
@@ -124,7 +126,8 @@ def correct(settings: Settings, /, **options: Any) -> None:
     Corrections come in the order of the texts: as plain lines, with --json as JSON lines. Into
     --out they are JSON lines always, and --json prints the summary. A text that the endpoint
     refuses is told in its place. An endpoint that does not answer ends the command; with --out the
-    same one goes on where it stopped. A key is read from LIFTLOCK_API_KEY.
+    same one goes on where it stopped. A key is read from LIFTLOCK_API_KEY; for
+    the edge of this home it signs its own.
 
     \b
     Examples:
@@ -202,11 +205,14 @@ Route = contextlib.AbstractAsyncContextManager[Correct]
 @contextlib.asynccontextmanager
 async def _by_edge(settings: Settings, options: Options, done: Done) -> AsyncGenerator[Correct]:
     """Through the edge, with the SDK."""
-    urls = options.endpoint or (placing.endpoint_url(settings),)
+    own = placing.endpoint_url(settings)
+    urls = options.endpoint or (own,)
+    # What this home signs is for its own edge alone.
+    is_own = {url.rstrip("/") for url in urls} == {own}
     try:
         client = AsyncClient(
             urls,
-            api_key=os.environ.get(placing.API_KEY_ENV) or None,
+            api_key=placing.own_keys(settings) if is_own else os.environ.get(placing.API_KEY_ENV),
             model=options.model,
             version=options.version,
             timeout_s=min(_ATTEMPT_S, options.deadline_s),

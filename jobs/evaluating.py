@@ -25,6 +25,7 @@ from jobs.errors import UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.settings import Settings
+from jobs.web_address import WEB_ADDRESS
 
 BASELINES = ("source-copy",)
 MANIFEST_NAME = "manifest.json"
@@ -50,7 +51,12 @@ class Options:
 
 @click.command()
 @click.argument("checkpoint", required=False, type=click.Path(path_type=Path))
-@click.option("--endpoint", metavar="URL", help="A running endpoint, asked by /v1/completions.")
+@click.option(
+    "--endpoint",
+    type=WEB_ADDRESS,
+    metavar="URL",
+    help="A running endpoint, asked by /v1/completions.",
+)
 @click.option("--served-model", help="Which of the endpoint's models, where it serves several.")
 @click.option("--baseline", type=click.Choice(BASELINES), help="What needs no model.")
 @click.option(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs import web_address
 from jobs.errors import UsageError
 from registry.wording import check_line, shown
 
 MAX_PATH_CHARS = 4096  # Linux's PATH_MAX
+_MANAGED = ("databricks", "databricks-uc")
+"""Tracking servers that MLflow knows by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,23 +105,14 @@ def _check_tracking_uri(uri: str) -> None:
     Raises:
         UsageError: it is no address of a tracking server.
     """
-    try:
-        parts = urllib.parse.urlsplit(uri)
-        server = parts.scheme in ("http", "https") and bool(parts.hostname)
-        port = parts.port
-    except ValueError as exc:
-        raise UsageError(f"the tracking address {shown(uri)} is none: {exc}") from exc
-    if parts.username is not None or parts.password is not None:
+    told = web_address.fault(uri)
+    is_managed = uri.partition("://")[0] in _MANAGED and "@" not in uri
+    if told is not None and not is_managed:
         raise UsageError(
-            "the tracking address holds a user name or a password, which would be shown and stored "
-            "with it; give them by MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-        )
-    managed = parts.scheme.startswith("databricks") or parts.path in ("databricks", "databricks-uc")
-    if not (server or managed) or port == 0:
-        raise UsageError(
-            f"the tracking address {shown(uri)} is not one of an MLflow server; give one such as "
-            "http://127.0.0.1:5000 or databricks with --tracking-uri or MLFLOW_TRACKING_URI, or "
-            "none to run a local server"
+            f"the tracking address is not one of an MLflow server: {told}; give one such as "
+            "http://127.0.0.1:5000 or databricks with --tracking-uri or MLFLOW_TRACKING_URI (a "
+            "user by MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD), or none to run a "
+            "local server"
         )
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -22,7 +21,7 @@ from jobs.errors import StackError, UsageError
 from jobs.guard import guarded
 from jobs.inspecting import unknown
 from jobs.settings import Settings
-from registry.wording import shown
+from jobs.web_address import WEB_ADDRESS
 from serving.slo import SLO
 
 if TYPE_CHECKING:
@@ -65,6 +64,7 @@ def slo() -> None:
 )
 @click.option(
     "--runbooks",
+    type=WEB_ADDRESS,
     metavar="URL",
     help="Where the pages that alerts link to are. [default: docs/runbooks]",
 )
@@ -126,6 +126,7 @@ def dashboard(config_files: tuple[Path, ...], folder: Path | None) -> None:
 @click.option(
     "--prometheus",
     "url",
+    type=WEB_ADDRESS,
     metavar="URL",
     help="Ask this server, which has the rules of `slo rules`, instead of the edge of this home.",
 )
@@ -155,8 +156,6 @@ def _status(
     url: str | None,
     as_json: bool,
 ) -> None:
-    if url is not None:
-        _check_url(url)
     if config_file is not None:
         config, _ = load_config(config_file, model)
         model, promise = config.model, config.slo
@@ -204,14 +203,6 @@ def _of_prometheus(url: str, model: str, promise: SLO) -> Standings:
             err=True,
         )
     return standings
-
-
-def _check_url(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise UsageError(
-            f"--prometheus must be http(s)://HOST[:PORT] without credentials, is {shown(url)}"
-        )
 
 
 def _show(head: dict[str, Any], promise: SLO, standings: Standings, *, as_json: bool) -> None:

@@ -18,13 +18,13 @@ from evals.errors import EvalError, FetchFailed, SuiteUnavailable
 from evals.fetching import Item
 from evals.suite_data import State
 from jobs.cli_options import data_dir_option, data_folder, json_option, load_config
-from jobs.errors import UsageError
 from jobs.exits import Exit
 from jobs.guard import guarded
 from jobs.progress import Terminal
 from jobs.settings import Settings
+from jobs.web_address import WEB_ADDRESS
 from pipelines import config
-from registry.wording import one_line, shown
+from registry.wording import one_line
 
 NOTE_EVERY_S = 1.0
 
@@ -94,6 +94,7 @@ def check(settings: Settings, names: tuple[str, ...], data_dir: Path | None, as_
 @data_dir_option
 @click.option(
     "--mirror",
+    type=WEB_ADDRESS,
     default=fetching.GITHUB_RAW,
     show_default=True,
     help="A server laid out like this one: OWNER/REPOSITORY/COMMIT/PATH.",
@@ -111,7 +112,6 @@ def fetch(
 
     def bring() -> None:
         folder = _folder(settings, data_dir)
-        _check_mirror(mirror)
         definitions = [suite_definition.read(path) for path in _paths(names)]
         with fetching.alone(folder):
             rows = _fetch_all(definitions, folder, mirror)
@@ -170,17 +170,6 @@ def _check(path: Path, data_dir: Path) -> dict[str, str]:
         return {"name": name, "state": "invalid", "told": str(exc)}
     told = ", ".join(catalog.facts(loaded))
     return {"name": name, "state": "present", "told": told, "digest": loaded.digest}
-
-
-def _check_mirror(mirror: str) -> None:
-    try:
-        url = httpx.URL(mirror)
-    except (httpx.InvalidURL, TypeError) as exc:
-        raise UsageError(f"--mirror {shown(mirror)} is no address: {exc}") from exc
-    if url.scheme not in ("http", "https") or not url.host:
-        raise UsageError(f"--mirror {shown(mirror)} must begin with http:// or https:// and a host")
-    if url.userinfo:
-        raise UsageError("--mirror must not hold a user name or a password: it is shown and kept")
 
 
 def _fetch_all(

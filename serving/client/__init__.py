@@ -6,8 +6,9 @@
         print(client.correct("She go to school every days."))
 
 `AsyncClient` has the same methods as coroutines. Several addresses are balanced, and one that fails
-is passed over: `Client(["http://a:8000", "http://b:8000"])`. Needs httpx, and
-of this project `serving.router`, which needs nothing: the two are copied or published together.
+is passed over: `Client(["http://a:8000", "http://b:8000"])`; or they are learned from discovery:
+`Client(discovery="http://discovery:18001")`. Needs httpx, and of this project `serving.router`,
+which needs nothing: the two are copied or published together.
 """
 
 from serving.client.async_client import AsyncClient

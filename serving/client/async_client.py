@@ -29,6 +29,9 @@ class AsyncClient(Base):
     def _connect(self) -> None:
         self._driver = AsyncDriver(self._wiring)
 
+    def _aside(self) -> Callable[[Flow[None]], None]:
+        return self._driver.aside
+
     async def __aenter__(self) -> AsyncClient:
         return self
 

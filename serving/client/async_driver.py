@@ -41,9 +41,20 @@ class AsyncDriver:
             if wiring.offers_http2
             else self._left_early
         )
+        self._beside: set[asyncio.Task[None]] = set()
+
+    def aside(self, flow: Flow[None]) -> None:
+        """Runs a flow that nobody waits for; `close` ends it."""
+        task = asyncio.get_running_loop().create_task(self.run(flow))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Ends what nobody waits for and closes every connection."""
+        running = list(self._beside)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
         await self._http.aclose()
         await self._left_early.aclose()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from serving.client import calls, retry, transport, types
+from serving.client import calls, feed, retry, transport, types
 from serving.client.hedge import Hedge
-from serving.client.settings import Chance, Config, Session, Wish
+from serving.client.settings import ApiKey, Chance, Config, Session, Wish
+from serving.client.steps import Flow
 from serving.client.streams import Opening
 
 
@@ -19,12 +21,13 @@ class Base:
 
     def __init__(
         self,
-        base_url: str | Sequence[str],
+        base_url: str | Sequence[str] = (),
         *,
+        discovery: str | None = None,
         timeout_s: float = 10.0,
         deadline_s: float = 30.0,
         retries: int = 2,
-        api_key: str | None = None,
+        api_key: ApiKey | None = None,
         model: str | None = None,
         version: int | None = None,
         hedge: Hedge | None = None,
@@ -32,10 +35,11 @@ class Base:
     ) -> None:
         """A client of the endpoint at `base_url`; several addresses are balanced.
 
+        discovery: where discovery lists the addresses; those of `base_url` serve until it did.
         timeout_s: longest wait for one attempt.
         deadline_s: longest time for a call with all its attempts and pauses.
         retries: attempts after the first, made only where they can do no harm.
-        api_key: sent as a bearer token.
+        api_key: sent as a bearer token; a function is asked for it at each attempt.
         model: which model to ask, where several answer at the same address.
         version: the version that must answer; another one raises VersionNotServed.
         hedge: sends slow calls a second time, where that can do no harm; see Hedge.
@@ -44,6 +48,7 @@ class Base:
         addresses = (base_url,) if isinstance(base_url, str) else tuple(base_url)
         config = Config(
             addresses=tuple(address.rstrip("/") for address in addresses),
+            discovery=discovery.rstrip("/") if discovery is not None else None,
             timeout_s=timeout_s,
             deadline_s=deadline_s,
             policy=retry.RetryPolicy(retries=retries),
@@ -54,14 +59,29 @@ class Base:
         )
         chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=random.Random())
         self._session = Session(config, chance)
-        self._wiring = transport.Wiring(addresses=config.addresses, tls=tls)
+        self._wiring = transport.Wiring(
+            addresses=config.addresses, tls=tls, grows=discovery is not None
+        )
         self._connect()
+        self._feed: feed.Feed | None = None
+        if discovery is not None:
+            self._feed = feed.Feed(config, chance, self._session.edges, self._aside())
+            self._session.learn = self._feed.ensure
 
     def stats(self) -> types.Stats:
         """What was sent to which address so far."""
-        return self._session.edges.stats()
+        found = self._session.edges.stats()
+        if self._feed is None:
+            return found
+        return dataclasses.replace(
+            found, list_age_s=self._feed.age_s(), list_fault=self._feed.fault
+        )
 
     def _connect(self) -> None:
+        raise NotImplementedError
+
+    def _aside(self) -> Callable[[Flow[None]], None]:
+        """How to run what nobody waits for; must not hold the client, which would live on."""
         raise NotImplementedError
 
     def _opening(self, prompt: str, options: Mapping[str, Any], wish: Wish) -> Opening:

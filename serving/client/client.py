@@ -42,6 +42,11 @@ class _Beside:
                 self._running = thread, self._make()
             return self._running
 
+    def aside(self, flow: Flow[None]) -> None:
+        """Runs a flow that nobody waits for; closing ends it."""
+        thread, driver = self.get()
+        thread.begin(driver.run(flow))
+
     def close(self) -> None:
         """Ends the thread and closes its connections."""
         with self._lock:
@@ -64,6 +69,9 @@ class Client(Base):
         self._beside = _Beside(lambda: AsyncDriver(wiring))
         # Also for a client that nobody closes: at the latest when the program ends.
         self._finalizer = weakref.finalize(self, self._beside.close)
+
+    def _aside(self) -> Callable[[Flow[None]], None]:
+        return self._beside.aside
 
     def __enter__(self) -> Client:
         return self

@@ -76,7 +76,6 @@ class Edges:
     def __init__(
         self, addresses: Sequence[str], rng: random.Random, now_s: Callable[[], float]
     ) -> None:
-        self._addresses = tuple(addresses)
         self._rng = rng
         self._now_s = now_s
         self._lock = threading.Lock()
@@ -84,7 +83,22 @@ class Edges:
         """Given back and not yet told to the router."""
         self._picks: collections.Counter[str] = collections.Counter()
         self._fleet = router.Fleet(SETTINGS)
-        self._fleet.update([router.Destination(id=each) for each in addresses], now_s())
+        self._addresses: tuple[str, ...] = ()
+        self.replace([router.Destination(id=each) for each in addresses])
+
+    def replace(self, destinations: Sequence[router.Destination]) -> None:
+        """Takes the whole list of addresses. One that is new joins slowly, unless none was known;
+        one that is missing gets nothing new, and what it holds goes on."""
+        with self._lock:
+            self._settle()
+            self._fleet.update(destinations, self._now_s())
+            self._addresses = tuple(each.id for each in destinations)
+            for gone in self._picks.keys() - set(self._addresses):
+                del self._picks[gone]
+
+    def known(self) -> bool:
+        """Whether there is an address to ask."""
+        return bool(self._addresses)
 
     def lease(self, tried: Sequence[str]) -> Lease:
         """An address for the next attempt of a call: one it has not tried, where there is one."""
@@ -108,7 +122,7 @@ class Edges:
         return any(each not in tried for each in self._addresses)
 
     def stats(self) -> types.Stats:
-        """What was chosen so far, and what is under way."""
+        """What was chosen so far, and what is under way at the addresses known now."""
         with self._lock:
             self._settle()
             views = self._fleet.views()

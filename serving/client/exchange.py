@@ -73,6 +73,8 @@ class Exchange:
 
     def run(self) -> Flow[Exchanged]:
         """Attempts until there is a good answer, no sense in trying again, or no time left."""
+        if self._session.learn is not None:
+            yield from self._session.learn(self._call.until_s, self.request_id)
         hedge_s = self._hedge_s()
         while True:
             outcome = yield from self._attempt(hedge_s)
@@ -175,8 +177,9 @@ class Exchange:
             "x-request-id": self.request_id,
             "x-request-timeout-ms": str(max(1, int(allowed_s * 1000))),
         }
-        if config.api_key is not None:
-            headers["authorization"] = f"Bearer {config.api_key}"
+        key = config.key_now()
+        if key is not None:
+            headers["authorization"] = f"Bearer {key}"
         if config.model is not None:
             headers["x-liftlock-model"] = config.model
         if self.version is not None:

@@ -68,12 +68,7 @@ class LoopThread:
         Raises:
             RuntimeError: the thread was closed.
         """
-        running = _Running(work)
-        with self._lock:  # nothing may be begun once the loop has been told to end
-            if self._closed:
-                work.close()
-                raise RuntimeError("cannot make a call: this client was closed")
-            self._loop.call_soon_threadsafe(running.begin, self._begun)
+        running = self.begin(work)
         try:
             return running.done.result()
         except concurrent.futures.CancelledError:
@@ -83,6 +78,20 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(running.cancel)
                 concurrent.futures.wait([running.done], timeout=_CLEAN_UP_S)
             raise
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> _Running[T]:
+        """Begins a coroutine, which `close` cancels.
+
+        Raises:
+            RuntimeError: the thread was closed.
+        """
+        running = _Running(work)
+        with self._lock:  # nothing may be begun once the loop has been told to end
+            if self._closed:
+                work.close()
+                raise RuntimeError("cannot make a call: this client was closed")
+            self._loop.call_soon_threadsafe(running.begin, self._begun)
+        return running
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """The items, one when it is asked for; closes the generator at the end."""

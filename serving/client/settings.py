@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib import parse
 
+import httpx
+
 from serving.client import edges, hedge, retry
+from serving.client.steps import Flow
+
+ApiKey = str | Callable[[], str | None]
+"""A key, or what gives the one of the moment, where keys are renewed."""
 
 _LONGEST_S = 1e9
 
@@ -17,29 +23,42 @@ class Config:
     """Settings, checked."""
 
     addresses: tuple[str, ...]
+    discovery: str | None = None
+    """Where discovery lists the addresses; those above are asked until it was read."""
     timeout_s: float
     deadline_s: float
     policy: retry.RetryPolicy
-    api_key: str | None = None
+    api_key: ApiKey | None = None
     model: str | None = None
     version: int | None = None
     hedge: hedge.Hedge | None = None
 
     def __post_init__(self) -> None:
-        if not self.addresses:
-            raise ValueError("base_url must name at least one address, found none")
+        if not self.addresses and self.discovery is None:
+            raise ValueError(
+                "base_url must name at least one address, or discovery a feed; found none"
+            )
         if len(set(self.addresses)) < len(self.addresses):
             raise ValueError(f"base_url names an address twice: {', '.join(self.addresses)}")
         for address in self.addresses:
-            _check_address(address)
-        for name in ("api_key", "model"):
-            value = getattr(self, name) or ""
-            if not (value.isascii() and value.isprintable()):
-                raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
+            check_address(address, "base_url")
+        if self.discovery is not None:
+            check_address(self.discovery, "discovery")
+        if not callable(self.api_key):
+            _check_header("api_key", self.api_key)
+        _check_header("model", self.model)
         for name in ("timeout_s", "deadline_s"):
             if not 0 < getattr(self, name) <= _LONGEST_S:
                 raise ValueError(f"{name} must be above 0, found {getattr(self, name)}")
         check_version(self.version)
+
+    def key_now(self) -> str | None:
+        """The key to send now. Raises ValueError where what gives keys gave what is none."""
+        if not callable(self.api_key):
+            return self.api_key
+        key = self.api_key()
+        _check_header("api_key", key)
+        return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +91,8 @@ class Session:
         self.chance = chance
         self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s)
         self.hedging = hedge.Hedging(config.hedge) if config.hedge is not None else None
+        self.learn: Callable[[float, str], Flow[None]] | None = None
+        """What a call does first, where addresses are to be learned: Feed.ensure."""
 
     def now_s(self) -> float:
         """The monotonic clock."""
@@ -89,9 +110,19 @@ def check_version(version: int | None) -> None:
         raise ValueError(f"version must be a number of at least 1, found {version!r}")
 
 
-def _check_address(address: str) -> None:
+def _check_header(name: str, value: str | None) -> None:
+    if value is not None and not (value.isascii() and value.isprintable()):
+        raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
+
+
+def check_address(address: str, name: str) -> None:
+    """Raises ValueError, by the name it was given under, for what cannot be asked."""
     parts = parse.urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError(f"base_url must be like http://host:port, found {address!r}")
+        raise ValueError(f"{name} must be like http://host:port, found {address!r}")
     if parts.query or parts.fragment:
-        raise ValueError(f"base_url must end before any ? or #, found {address!r}")
+        raise ValueError(f"{name} must end before any ? or #, found {address!r}")
+    try:
+        httpx.URL(address)
+    except httpx.InvalidURL as exc:
+        raise ValueError(f"{name} cannot be asked: {exc}, found {address!r}") from exc

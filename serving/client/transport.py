@@ -7,6 +7,7 @@ with work that nobody waits for, where over HTTP/1.1 the closed connection tells
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import ssl
 from collections.abc import Sequence
@@ -30,29 +31,43 @@ class Wiring:
 
     addresses: Sequence[str]
     tls: ssl.SSLContext | None
+    grows: bool = False
+    """Whether others may come, of which nothing is known yet."""
 
     @property
     def offers_http2(self) -> bool:
         """Whether there is something to offer: ALPN is a part of TLS."""
-        secure = any(address.startswith("https:") for address in self.addresses)
-        return secure and importlib.util.find_spec("h2") is not None
+        return self._secure and importlib.util.find_spec("h2") is not None
 
     def settings(self, *, http2: bool) -> dict[str, Any]:
         """Arguments for httpx's clients, sync and async."""
-        secure = any(address.startswith("https:") for address in self.addresses)
         hosts = {parse.urlsplit(address).hostname or "" for address in self.addresses}
         # A proxy from the environment cannot reach this machine's own loopback.
-        near = {host for host in hosts if host in _LOOPBACK}
+        near = {host for host in hosts if host in _LOOPBACK} if not self.grows else {*_LOOPBACK}
         mounts = {f"all://{f'[{host}]' if ':' in host else host}": None for host in near}
+        trust_env = self.grows or hosts != near
         return {
             "http1": True,
             "http2": http2,
             "limits": _LIMITS,
-            "trust_env": hosts != near,
+            "trust_env": trust_env,
             "mounts": mounts,
-            # Loading certificates takes 50 ms, for nothing on plain HTTP (no redirect is followed).
-            "verify": (self.tls or True) if secure else False,
+            # Nothing is loaded for plain HTTP alone (no redirect is followed).
+            "verify": (self.tls or _certificates(http2, trust_env)) if self._secure else False,
         }
+
+    @property
+    def _secure(self) -> bool:
+        return self.grows or any(address.startswith("https:") for address in self.addresses)
+
+
+@functools.cache
+def _certificates(http2: bool, trust_env: bool) -> ssl.SSLContext:
+    """The system's. Loading them takes 40 ms, which the first client of a program has to spare and
+    a later call has not; one context for each protocol, since httpcore sets what it offers there.
+    """
+    del http2
+    return httpx.create_ssl_context(trust_env=trust_env)
 
 
 def timeout(step: Send) -> httpx.Timeout:

@@ -63,7 +63,11 @@ class Stats:
     picks: int
     """Attempts at all addresses together; a call that is repeated or hedged has several."""
     edges: tuple[EdgeStats, ...]
-    """In the order in which the client was given them."""
+    """Those that it knows now, in the order in which it was given them."""
+    list_age_s: float | None = None
+    """Seconds since discovery told the addresses; None where it did not."""
+    list_fault: str | None = None
+    """Why discovery's list could not be read the last time; None where it could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
-import signal
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from serving import errors
+from serving import program
 from serving.discovery import choose, feed
 from serving.discovery.service import Discovery
 from serving.edge import keyring, resources, settings_file
@@ -36,14 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run discovery; 0 after a clean stop, 1 with the reason on standard error."""
-    given = parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        asyncio.run(_run(given))
-    except (errors.ServingError, ValueError, OSError) as exc:
-        print(f"discovery: {exc}", file=sys.stderr)
-        return 1
-    return 0
+    return program.run("discovery", _run(parser().parse_args(argv)))
 
 
 async def _run(given: argparse.Namespace) -> None:
@@ -68,9 +59,7 @@ async def _run(given: argparse.Namespace) -> None:
 
 async def _until_signal(discovery: Discovery, sock: socket.socket) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    program.on_signal(stop.set)
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(discovery.run(), name="discovery"),

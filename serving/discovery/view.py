@@ -25,14 +25,23 @@ class View:
     """Seconds since the source last answered; None when it never did."""
     faults: tuple[str, ...]
 
+    @property
+    def epoch(self) -> int | None:
+        """Of the traffic plan in force; None before the first."""
+        return self.catalog.snapshot.epoch if self.catalog is not None else None
+
     def behind(self, edge: Edge) -> bool:
         """Whether an edge does not show the latest yet."""
         return edge.shown is None or edge.shown is not self.catalog
 
 
 def edges(view: View) -> dict[str, Any]:
-    """The edges for the SDK: only those that show a catalog, since others may serve nobody."""
+    """The edges for the SDK: only those that show a catalog, since others may serve nobody.
+
+    With the epoch of the plan, since the SDK refuses what a discovery says that was left behind.
+    """
     return {
+        "epoch": view.epoch,
         "edges": [
             {
                 "id": edge.edge_id,
@@ -44,7 +53,7 @@ def edges(view: View) -> dict[str, Any]:
             }
             for edge in view.edges
             if edge.shown is not None
-        ]
+        ],
     }
 
 
@@ -53,7 +62,7 @@ def snapshot(view: View) -> dict[str, Any]:
     catalog = view.catalog
     found = catalog.snapshot if catalog is not None else None
     return {
-        "epoch": found.epoch if found is not None else None,
+        "epoch": view.epoch,
         "generation": catalog.generation if catalog is not None else None,
         "source_age_s": view.age_s,
         "models": _models(found, view.endpoints) if found is not None else [],

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from serving import errors
+from serving import program
 from serving.discovery import choose
 from serving.edge import config, home, service, settings_file
 
@@ -34,15 +32,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the edge; 0 after a clean stop, 1 with the reason on standard error."""
-    given = parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each look at the admin port
-    try:
-        asyncio.run(_run(given))
-    except (errors.ServingError, ValueError, OSError) as exc:
-        print(f"edge: {exc}", file=sys.stderr)
-        return 1
-    return 0
+    return program.run("edge", _run(parser().parse_args(argv)))
 
 
 async def _run(given: argparse.Namespace) -> None:
@@ -53,9 +44,7 @@ async def _run(given: argparse.Namespace) -> None:
         choose.source(given),
         edge_id=given.edge_id or f"{socket.gethostname()}-{settings.port}",
     )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, edge.stop)
+    program.on_signal(edge.stop)
     await edge.run()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from serving import errors
 from serving.discovery import files
-from serving.edge import bootstrap, config, keyring, pod, settings_file, tls
+from serving.edge import bootstrap, config, keyring, settings_file, statistics, tls
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def _content(given: argparse.Namespace, settings: config.EdgeSettings) -> dict[s
     public_set = keyring.Keyring(settings.keys, None).public_set()
     content = bootstrap.bootstrap(settings, node, public_set=public_set)
     if given.metrics_port is not None:
-        pod.show_statistics(content, given.metrics_port, given.admin_port)
+        statistics.show(content, given.metrics_port, given.admin_port)
     return content
 
 

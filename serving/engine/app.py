@@ -87,7 +87,6 @@ class ReplicaApp:
             "/openapi.json": self._openapi,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
-            "/loadz": self._loadz,
             "/metrics": self._exposition,
         }
         return {
@@ -202,10 +201,6 @@ class ReplicaApp:
         if self.state.phase is not Phase.READY:
             raise unavailable("not_ready", f"this replica is {self.state.phase}")
         return Answer.json({"status": "ready", "in_flight": self.state.in_flight})
-
-    async def _loadz(self, call: Call) -> Answer:
-        load = self.state.load
-        return Answer.json({"in_flight": load.in_flight, "waiting": load.waiting})
 
     async def _exposition(self, call: Call) -> Answer:
         return Answer(body=self._metrics.render(), content_type=CONTENT_TYPE)

@@ -106,10 +106,6 @@ OPERATIONS: Mapping[str, Operation] = {
         method="get", summary="Whether requests are taken.", answer=ref("Health"),
         codes=("engine_dead", "not_ready"),
     ),
-    "/loadz": Operation(
-        method="get", summary="What the replica holds; cheap, for probes.", answer=ref("Load"),
-        codes=(),
-    ),
     "/metrics": Operation(
         method="get", summary="Prometheus' text format.", answer={"type": "string"}, codes=(),
         kind="text/plain",

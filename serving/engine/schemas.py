@@ -251,7 +251,6 @@ SCHEMAS: dict[str, Schema] = {
     "Predictions": answered({"predictions": listed({"anyOf": [TEXT, ref("Corrected")]})}),
     "Models": answered({"object": {"const": "list"}, "data": listed(_MODEL)}),
     "Health": answered({"status": TEXT}),
-    "Load": answered({"in_flight": whole(0, 2**31), "waiting": whole(0, 2**31)}),
     "Error": answered(
         {
             "error": answered(

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from click.testing import CliRunner, Result
 
+from jobs import placing
 from jobs.cli import main
 from jobs.exits import Exit
+from jobs.settings import resolve
+from serving.keys.scopes import Scope
+from serving.keys.store import OWN_S, KeyStore, Terms
 from tests.fakes.engine import FakeEngine
+from tests.serving.client import stand_in
 from tests.serving.client.test_picks import served
 from tests.serving.engine import loopback
 
@@ -72,6 +79,64 @@ def test_requests_are_the_choices_of_the_router_over_several_edges(
     assert sum(summary["picks"].values()) == 50
     assert (summary["texts"], summary["kept"]) == (200, 0)
     assert [each["line"] for each in objects(out.read_text())] == list(range(1, 201))
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[stand_in.Seen]:
+    """An edge that lets keys of the home in, and of nobody else."""
+    keys = KeyStore.of(tmp_path / "home")
+    terms = Terms(name="somebody", scopes=(Scope.CALL,), rate_rps=1, lifetime_s=60)
+    keys.issue(terms, time.time())
+    public = jwt.PyJWKSet.from_json(keys.public_set()).keys[0]
+
+    async def answer(request: bytes, writer: asyncio.StreamWriter) -> None:
+        key = (stand_in.header(request, "authorization") or "").removeprefix("Bearer ")
+        try:
+            jwt.decode(key, public, algorithms=["ES256"], issuer="liftlock")
+        except jwt.InvalidTokenError:
+            writer.write(stand_in.http(401, {"error": {"code": "invalid_api_key"}}))
+            return
+        each = {"corrected": "He goes.", "edits": [], "finish_reason": "stop"}
+        writer.write(stand_in.http(200, {"model": "grammar", "version": 1, "results": [each]}))
+
+    with stand_in.threaded(answer) as seen:
+        yield seen
+
+
+def test_the_edge_of_the_home_is_asked_with_a_key_that_the_home_signs(
+    run: Run, locked: stand_in.Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIFTLOCK_PORT", locked.url.rpartition(":")[2])
+    result = run("-", stdin="He go.\n")
+    assert (result.exit_code, result.stdout) == (Exit.DONE, "He goes.\n"), result.stderr
+    result = run("-", "--endpoint", locked.url, stdin="He go.\n")
+    assert result.exit_code == Exit.DONE, "however it is named"
+    monkeypatch.setenv("LIFTLOCK_API_KEY", "another")
+    assert run("-", stdin="He go.\n").exit_code == Exit.FAULT
+
+
+def test_another_edge_is_never_shown_such_a_key(run: Run, locked: stand_in.Seen) -> None:
+    result = run("-", "--endpoint", locked.url, stdin="He go.\n")
+    assert result.exit_code == Exit.FAULT
+    assert "status 401" in result.stderr
+    assert stand_in.header(locked.requests[-1], "authorization") is None
+
+
+def test_own_keys_are_renewed_before_they_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LIFTLOCK_API_KEY", raising=False)
+    KeyStore.of(tmp_path).issue(
+        Terms(name="n", scopes=(Scope.CALL,), rate_rps=1, lifetime_s=60), time.time()
+    )
+    clock = [0.0]
+    monkeypatch.setattr(placing.time, "monotonic", lambda: clock[0])
+    keys = placing.own_keys(resolve({}, home=tmp_path))
+    first = keys()
+    clock[0] = OWN_S / 2
+    assert keys() == first
+    clock[0] += 1.0
+    assert keys() != first
 
 
 def test_a_refused_text_is_told_in_its_place(run: Run, tmp_path: Path) -> None:
@@ -132,7 +197,7 @@ def test_as_many_requests_are_under_way_as_asked_for_and_no_more(run: Run) -> No
     ("args", "told"),
     [
         (("no-such-file",), "'no-such-file' does not exist"),
-        (("-", "--endpoint", "ftp://x"), "base_url must be like http"),
+        (("-", "--endpoint", "ftp://x"), "must be like http"),
         (("-", "--via", "handle", "--endpoint", "http://x"), "leave one out"),
         (("-", "--via", "handle"), "no version of grammar has traffic here"),
         (("-", "--via", "handle", "--version", "3"), "no Ray cluster runs here"),

@@ -90,7 +90,8 @@ def test_a_prometheus_is_asked_where_one_is_named(
 def test_an_address_that_cannot_be_is_refused(home: Path, url: str) -> None:
     result = run(home, "status", "--config", EXAMPLE, "--prometheus", url)
     assert result.exit_code == Exit.USAGE
-    assert "without credentials" in result.output
+    assert "Invalid value for '--prometheus'" in result.output
+    assert "secret" not in result.output
 
 
 def test_without_settings_and_record_it_is_said_what_to_give(home: Path) -> None:

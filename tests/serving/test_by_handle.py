@@ -45,7 +45,7 @@ def since(before: dict[str, int], found: Sequence[Endpoint]) -> dict[str, int]:
 
 
 def in_flight(found: Sequence[Endpoint]) -> list[int]:
-    return [get(each, "/loadz").json()["in_flight"] for each in found]
+    return [get(each, "/readyz").json()["in_flight"] for each in found]
 
 
 def up(cluster: RayCluster, directory: Path, version: int, **changes: Any) -> list[Endpoint]:

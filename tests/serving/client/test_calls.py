@@ -122,6 +122,18 @@ def test_key_and_model_travel_in_headers() -> None:
     assert sent[0].headers["x-liftlock-model"] == "grammar"
 
 
+def test_what_gives_keys_is_asked_at_each_attempt_and_held_to_them() -> None:
+    keys = iter(["first", "second", None, "k\u00e9y"])
+    own = session(api_key=lambda: next(keys))
+    _, sent, _ = drive(correct("a", own), reply(503, {}), reply(200, ANSWER))
+    assert [step.headers["authorization"] for step in sent] == ["Bearer first", "Bearer second"]
+    _, sent, _ = drive(correct("a", own), reply(200, ANSWER))
+    assert "authorization" not in sent[0].headers
+    with pytest.raises(ValueError, match="api_key must be printable ASCII"):
+        drive(correct("a", own))
+    assert own.edges.stats().edges[0].in_flight == 0
+
+
 COMPLETION = {
     "model": "grammar",
     "choices": [{"text": " done", "finish_reason": "length"}],
@@ -201,6 +213,7 @@ def test_an_answer_that_is_none_is_the_servers_fault(body: bytes) -> None:
         ("addresses", ("ftp://host",)),
         ("addresses", ("http://host:port",)),
         ("addresses", ("http://host/?a=b",)),
+        ("addresses", ("http://999.1.1.1",)),
         ("deadline_s", float("nan")),
         ("version", 0),
         ("timeout_s", 0.0),

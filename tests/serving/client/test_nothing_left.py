@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from serving.client import AsyncClient, Client, ClientError, Hedge
+from serving.client import AsyncClient, Client, ClientError, Hedge, feed
 from tests.serving.client import stand_in
 from tests.serving.client.stand_in import CORRECTION, http
 from tests.serving.client.test_streams import HEAD, token
@@ -152,6 +152,54 @@ def test_a_forgotten_client_ends_with_its_last_reference(seen: stand_in.Seen) ->
     gc.collect()
     assert set(threading.enumerate()) == threads
     asyncio.run(stand_in.until(lambda: seen.open == 0))
+
+
+def listed(url: str) -> stand_in.Answer:
+    """A feed of one edge."""
+
+    async def answer(_request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(http(200, {"epoch": 1, "edges": [{"url": url}]}))
+
+    return answer
+
+
+def test_a_client_that_learns_edges_has_a_thread_from_the_second_reading_to_its_end(
+    seen: stand_in.Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = set(threading.enumerate())
+    with stand_in.threaded(listed(seen.url)) as told:
+        with_feed = set(threading.enumerate())
+        client = Client(discovery=told.url)
+        client.correct("a")
+        client.correct("a")
+        assert set(threading.enumerate()) == with_feed
+        monkeypatch.setattr(feed, "REFRESH_S", 0.0)
+        other = Client(discovery=told.url)
+        other.correct("a")
+        other.correct("a")
+        assert len(set(threading.enumerate()) - with_feed) == 1
+        asyncio.run(stand_in.until(lambda: len(told.requests) == 3))
+        other.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            other.correct("a")
+        client.close()
+        forgotten = Client(discovery=told.url)
+        list(forgotten.correct_many(["a"] * 3, texts_per_request=1))
+        del forgotten
+        asyncio.run(stand_in.until(lambda: told.open == 0 and seen.open == 0))
+    assert set(threading.enumerate()) == threads
+
+
+async def test_closing_an_async_client_ends_the_reading_beside_its_calls(
+    seen: stand_in.Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "REFRESH_S", 0.0)
+    async with stand_in.watched(listed(seen.url)) as told:
+        async with AsyncClient(discovery=told.url) as client:
+            before = asyncio.all_tasks()
+            await client.correct("a")
+            await client.correct("a")
+        await stand_in.until(lambda: asyncio.all_tasks() <= before)
 
 
 PROGRAM = """

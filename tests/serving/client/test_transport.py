@@ -39,7 +39,26 @@ def test_http2_is_offered_over_https_where_h2_is_installed(
 
 def test_certificates_are_loaded_for_https_alone() -> None:
     assert wiring("http://a").settings(http2=False)["verify"] is False
-    assert wiring("http://a", "https://b").settings(http2=False)["verify"] is True
+    secure = wiring("http://a", "https://b")
+    loaded = secure.settings(http2=False)["verify"]
+    assert isinstance(loaded, ssl.SSLContext)
+    assert secure.settings(http2=False)["verify"] is loaded
+    assert secure.settings(http2=True)["verify"] is not loaded  # it offers another protocol
+
+
+def test_where_addresses_are_still_to_come_everything_is_ready_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    found = Wiring(addresses=(), tls=None, grows=True).settings(http2=False)
+    assert isinstance(found["verify"], ssl.SSLContext)
+    with httpx.Client(**found) as client:
+        near, far = (
+            client._transport_for_url(httpx.URL(each)) for each in ("http://[::1]:2", "http://a:3")
+        )
+        assert near is client._transport
+        assert far is not client._transport
 
 
 def test_a_proxy_is_for_others_than_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

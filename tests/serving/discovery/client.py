@@ -58,9 +58,9 @@ class Client:
         async with asyncio.timeout(5):
             return await self._call.code(), await self._call.details()
 
-    async def take_all(self) -> None:
+    async def take_all(self, node: dict[str, Any] | None = None) -> None:
         """Start as Envoy does and take everything."""
-        await self.ask(Kind.CLUSTERS)
+        await self.ask(Kind.CLUSTERS, node=node)
         clusters = await self.hear()
         await self.answer(clusters)
         names = [resource.name for resource in clusters.resources]

@@ -10,8 +10,11 @@ from contextlib import suppress
 import httpx
 import pytest
 
+from serving import client as sdk
+from serving.client import feed as sdk_feed
 from serving.discovery import errors, feed
 from serving.endpoint import EndpointState
+from tests.serving.client import stand_in
 from tests.serving.discovery import client
 from tests.serving.discovery.running import World, replica
 
@@ -41,7 +44,7 @@ async def test_before_the_first_listing_it_lives_but_is_not_ready(
     said = (await http.get("/v1/snapshot")).json()
     assert said["models"] == []
     assert said["generation"] is said["epoch"] is said["source_age_s"] is None
-    assert (await http.get("/v1/edges")).json() == {"edges": []}
+    assert (await http.get("/v1/edges")).json() == {"epoch": None, "edges": []}
 
 
 async def test_the_snapshot_tells_versions_weights_zones_and_who_drains(
@@ -78,7 +81,7 @@ async def test_an_edge_is_listed_once_it_shows_something(
     async with world.client() as envoy:
         await envoy.ask(client.Kind.CLUSTERS)
         await world.until(lambda: len(world.discovery.server.edges()) == 1)
-        assert (await http.get("/v1/edges")).json() == {"edges": []}
+        assert (await http.get("/v1/edges")).json() == {"epoch": 1, "edges": []}
         assert (await http.get("/v1/snapshot")).json()["edges_behind"] == 1
     async with world.client() as envoy:
         await envoy.take_all()
@@ -86,6 +89,43 @@ async def test_an_edge_is_listed_once_it_shows_something(
         (edge,) = (await http.get("/v1/edges")).json()["edges"]
     expected = {"id": "edge-1", "url": "http://e:1", "zone": "z", "generation": generation}
     assert edge == {**expected, "behind": False, "refuses": []}
+
+
+async def test_the_sdk_learns_the_edges_from_it_and_that_they_left(
+    world: World, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdk_feed, "REFRESH_S", 0.0)
+    world.route()
+    world.list(replica(1))
+    async with (
+        stand_in.watched(corrects) as first,
+        stand_in.watched(corrects) as second,
+        world.client() as envoy,
+        sdk.AsyncClient(discovery=str(http.base_url)) as caller,
+    ):
+        with pytest.raises(sdk.ConnectionFailed, match="lists 0 edges"):
+            await caller.correct("She go.")
+        await envoy.take_all(node("edge-1", first.url))
+        await world.until(lambda: bool(world.source.acked))
+        assert (await caller.correct("She go.")).version == 1
+        async with world.client() as other:
+            await other.take_all(node("edge-2", second.url))
+            async with asyncio.timeout(10):
+                while not second.requests:
+                    await caller.correct("She go.")
+        async with asyncio.timeout(10):
+            while len(caller.stats().edges) == 2:
+                await caller.correct("She go.")
+        assert [each.address for each in caller.stats().edges] == [first.url]
+        assert caller.stats().picks == len(first.requests) + len(second.requests)
+
+
+async def corrects(_request: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(stand_in.http(200, stand_in.CORRECTION))
+
+
+def node(edge_id: str, url: str) -> dict[str, object]:
+    return {**client.NODE, "id": edge_id, "metadata": {"liftlock.url": url}}
 
 
 async def test_metrics_count_what_edges_took(

@@ -292,6 +292,19 @@ async def test_without_keys_and_quotas_nothing_is_asked_and_nothing_is_said_of_r
     assert "x-liftlock-key" not in replica.requests[0][1]
 
 
+async def test_what_the_home_signs_for_itself_opens_its_own_edge(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    issue(tmp_path)
+    keys = store.KeyStore.of(tmp_path)
+    async with (
+        serving(run_edge) as (edge, _, replica),
+        sdk.AsyncClient(edge.url, api_key=lambda: keys.own_key(time.time())) as asking,
+    ):
+        assert (await asking.correct("She go.")).version == 1
+        assert replica.requests[-1][1]["x-liftlock-key"] == "own"
+
+
 async def test_the_clients_raise_the_errors_that_their_users_know(
     tmp_path: Path, run_edge: harness.RunEdge
 ) -> None:

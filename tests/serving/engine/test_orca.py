@@ -92,17 +92,14 @@ async def test_a_late_request_is_none_that_is_in_flight(
     assert (answer.status_code, told(answer)) == (408, 0)
 
 
-async def test_a_probe_is_told_what_is_in_flight_and_what_waits(
-    http: httpx.AsyncClient, engine: FakeEngine, state: ReplicaState
+async def test_a_question_that_is_no_request_of_the_model_is_told_it_too(
+    http: httpx.AsyncClient, engine: FakeEngine
 ) -> None:
     engine.delay_s = 0.2
     asking = asyncio.ensure_future(http.post("/v1/corrections", json=BODY))
     async with asyncio.timeout(5.0):
         while not engine.running:  # noqa: ASYNC110 what is waited for tells nobody
             await asyncio.sleep(0)
-    with state.in_engine(100):
-        answer = await http.get("/loadz")
-    assert answer.json() == {"in_flight": 1, "waiting": 36}
-    assert told(answer) == 1
+    assert told(await http.get("/readyz")) == 1
     assert told(await asking) == 0
-    assert (await http.get("/loadz")).json() == {"in_flight": 0, "waiting": 0}
+    assert told(await http.get("/readyz")) == 0

@@ -1,8 +1,9 @@
-"""An edge in a pod: one file for all, read by Envoy itself, from whose admin little is shown."""
+"""An Envoy of a fleet: of its admin the statistics are shown, and it waits for what it holds."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import subprocess
@@ -18,8 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serving.edge import pod
-from serving.edge.config import EdgeSettings
+from serving.edge import write_bootstrap
 from serving.edge.process import envoy_binary
 from tests.conftest import free_port
 
@@ -27,23 +27,15 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "deploy" / "kubernetes" / "base" / "edge"
 
 
-@pytest.mark.parametrize(
-    "options", [["--discovery", "discovery"], ["--discovery", "d:1", "--admin-port", "0"]]
-)
-def test_what_cannot_be_is_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert pod.main([*options, "--url", "http://edge"]) == 2
-    assert "edge: " in capsys.readouterr().err
-
-
 @contextlib.contextmanager
 def started(folder: Path, content: dict[str, Any], admin_port: int) -> Iterator[int]:
-    """An Envoy started as in a pod; gives its process id."""
+    """An Envoy as something else runs it; gives its process id."""
     file = folder / "bootstrap.json"
     file.write_text(json.dumps(content))
     process = subprocess.Popen(
         [
-            str(envoy_binary()), "--config-path", str(file), "--service-node", "edge-1",
-            "--service-zone", "zone-a", "--concurrency", "1", "--disable-hot-restart",
+            str(envoy_binary()), "--config-path", str(file),
+            "--concurrency", "1", "--disable-hot-restart",
             "--log-level", "off", "--drain-time-s", "1", "--drain-strategy", "immediate",
         ]
     )  # fmt: skip
@@ -64,9 +56,18 @@ def ports() -> dict[str, int]:
 @pytest.fixture
 def content(ports: dict[str, int]) -> dict[str, Any]:
     """A bootstrap whose discovery is away."""
-    settings = EdgeSettings(port=ports["port"], admin_port=ports["admin"])
-    away = f"127.0.0.1:{free_port()}"
-    return pod.for_pod(settings, discovery=away, url="http://edge", metrics_port=ports["metrics"])
+    return written(ports, f"127.0.0.1:{free_port()}")
+
+
+def written(ports: dict[str, int], discovery: str) -> dict[str, Any]:
+    """What the command prints."""
+    options = ["--discovery", discovery, "--url", "http://edge", "--edge-id", "edge-1"]
+    options += ["--zone", "zone-a", "--port", str(ports["port"])]
+    options += ["--admin-port", str(ports["admin"]), "--metrics-port", str(ports["metrics"])]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert write_bootstrap.main(options) == 0
+    found: dict[str, Any] = json.loads(printed.getvalue())
+    return found
 
 
 def until_up(port: int, path: str) -> None:
@@ -84,7 +85,7 @@ def get(port: int, path: str, method: str = "GET") -> httpx.Response:
     return httpx.request(method, f"http://127.0.0.1:{port}{path}", trust_env=False, timeout=5)
 
 
-def test_the_pod_says_who_it_is_and_waits_for_discovery(
+def test_it_says_who_it_is_and_waits_for_discovery(
     tmp_path: Path, content: dict[str, Any], ports: dict[str, int]
 ) -> None:
     with started(tmp_path, content, ports["admin"]):
@@ -195,17 +196,15 @@ def discovery(folder: Path, replica: int) -> Iterator[str]:
         assert process.wait(timeout=20) == 0
 
 
-def test_told_by_discovery_the_pod_is_ready_answers_and_counts(
+def test_told_by_discovery_it_is_ready_answers_and_counts(
     tmp_path: Path, ports: dict[str, int], replica: int
 ) -> None:
-    settings = EdgeSettings(port=ports["port"], admin_port=ports["admin"])
-    with discovery(tmp_path, replica) as address:
-        found = pod.for_pod(
-            settings, discovery=address, url="http://edge", metrics_port=ports["metrics"]
-        )
-        with started(tmp_path, found, ports["admin"]):
-            until_up(ports["port"], "/edge/healthz")
-            assert get(ports["port"], "/edge/healthz").status_code == 200
-            assert get(ports["port"], "/v1/models").status_code == 200
-            counted = get(ports["metrics"], "/stats/prometheus?usedonly").text
-            assert 'envoy_cluster_upstream_rq_total{envoy_cluster_name="grammar@v1"} 1' in counted
+    with (
+        discovery(tmp_path, replica) as address,
+        started(tmp_path, written(ports, address), ports["admin"]),
+    ):
+        until_up(ports["port"], "/edge/healthz")
+        assert get(ports["port"], "/edge/healthz").status_code == 200
+        assert get(ports["port"], "/v1/models").status_code == 200
+        counted = get(ports["metrics"], "/stats/prometheus?usedonly").text
+        assert 'envoy_cluster_upstream_rq_total{envoy_cluster_name="grammar@v1"} 1' in counted
