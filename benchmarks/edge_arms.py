@@ -67,11 +67,13 @@ class EverythingOn:
 
 
 def everything_on(home: Path) -> EverythingOn:
-    """Keys, a rate for the key and one for the model, which nobody reaches, a deadline on every
-    request, and the access log at the share that docs/edge.md shows."""
+    """Keys, one of them revoked, a rate for the key and one for the model, which nobody reaches, a
+    deadline on every request, and the access log at the share that docs/edge.md shows."""
     store = KeyStore.of(home)
     terms = Terms(name="benchmark", scopes=(Scope.CALL,), rate_rps=RATE_RPS, lifetime_s=86_400)
     key = store.issue(terms, time.time()).text
+    gone = store.issue(terms, time.time()).record.key_id
+    store.revoke(gone, time.time())
     settings = {
         "keys": {"required": True, "folder": str(store.records_file.parent)},
         "quotas": [{"model": MODEL, "rate_rps": RATE_RPS}],
@@ -82,7 +84,14 @@ def everything_on(home: Path) -> EverythingOn:
     return EverythingOn(
         options=("--config", str(file)),
         headers={"x-request-timeout-ms": "5000", "authorization": f"Bearer {key}"},
-        on=("keys", "rate per key", "rate per model", "deadline", "access log of 1 %"),
+        on=(
+            "keys",
+            "a revoked key",
+            "rate per key",
+            "rate per model",
+            "deadline",
+            "access log of 1 %",
+        ),
     )
 
 

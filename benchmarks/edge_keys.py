@@ -45,26 +45,29 @@ class Arm:
     name: str
     settings: config.EdgeSettings
     deadline: bool = True
-    keyed: bool = False
+    keys: Path | None = None
+    """Folder of the keys that callers show."""
     bare: bool = False
     """Without the deadline's filter too, which no setting turns off."""
 
 
-def arms(keys: Path) -> list[Arm]:
+def arms(good: Path, ended: Path) -> list[Arm]:
     """Each on a port of its own."""
 
     def made(**more: object) -> config.EdgeSettings:
         return config.EdgeSettings(port=free_port(), workers=1, **more)  # type: ignore[arg-type]
 
-    cached, not_cached = (
-        config.KeySettings(required=True, folder=keys, cached=n) for n in (10_000, 1)
+    cached, with_ended, not_cached = (
+        config.KeySettings(required=True, folder=folder, cached=n)
+        for folder, n in ((good, 10_000), (ended, 10_000), (good, 1))
     )
     return [
         Arm(name="bare", settings=made(), deadline=False, bare=True),
         Arm(name="deadline", settings=made()),
-        Arm(name="keys", settings=made(keys=cached), keyed=True),
-        Arm(name="log", settings=made(keys=cached, access_log=0.01), keyed=True),
-        Arm(name="unverified", settings=made(keys=not_cached), keyed=True),
+        Arm(name="keys", settings=made(keys=cached), keys=good),
+        Arm(name="ended", settings=made(keys=with_ended), keys=ended),
+        Arm(name="log", settings=made(keys=cached, access_log=0.01), keys=good),
+        Arm(name="unverified", settings=made(keys=not_cached), keys=good),
     ]
 
 
@@ -126,7 +129,7 @@ async def _caller(arm: Arm, keys: Sequence[str], requests: int) -> None:
         head = f"POST /v1/corrections HTTP/1.1\r\nhost: edge\r\ncontent-length: {len(BODY)}\r\n"
         if arm.deadline:
             head += "x-request-timeout-ms: 20000\r\n"
-        if arm.keyed:
+        if arm.keys:
             head += f"authorization: Bearer {keys[number % len(keys)]}\r\n"
         writer.write(f"{head}\r\n".encode() + BODY)
         answer = await reader.readuntil(b"\r\n\r\n")
@@ -149,9 +152,18 @@ def issue(root: Path) -> list[str]:
     return [store.issue(terms, time.time()).text for _ in range(KEYS)]
 
 
+def end_one(root: Path) -> None:
+    """Revoke the key that was issued first."""
+    store = KeyStore.of(root)
+    store.revoke(store.records()[0].key_id, time.time())
+
+
 async def measure(rounds: int, requests: int, root: Path) -> dict[str, list[float]]:
     """Milliseconds of CPU a request, by arm, one figure a round."""
-    keys = issue(root)
+    good, ended = root / "good", root / "ended"
+    keys = {folder / "keys": issue(folder) for folder in (good, ended)}
+    keys[ended / "keys"].pop(0)
+    end_one(ended)
     found: dict[str, list[float]] = {}
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(replica())
@@ -162,14 +174,14 @@ async def measure(rounds: int, requests: int, root: Path) -> dict[str, list[floa
         )  # fmt: skip
         file.write_text(json.dumps({"endpoints": [sources.endpoint_to_json(known)]}))
         pids = {}
-        for arm in arms(root / "keys"):
+        for arm in arms(*keys):
             started = edge(arm, root / f"edge-{arm.name}", file)
             pids[arm] = await stack.enter_async_context(started)
-            await ask(arm, keys, 400)
+            await ask(arm, keys.get(arm.keys, ()), 400)
         for _ in range(rounds):
             for arm in random.sample(list(pids), len(pids)):
                 before_s = cpu_s(pids[arm])
-                rate_rps = await ask(arm, keys, requests)
+                rate_rps = await ask(arm, keys.get(arm.keys, ()), requests)
                 cost_ms = 1000 * (cpu_s(pids[arm]) - before_s) / requests
                 found.setdefault(arm.name, []).append(cost_ms)
                 print(f"{arm.name:11} {cost_ms:.4f} ms CPU a request, {rate_rps:.0f}/s", flush=True)

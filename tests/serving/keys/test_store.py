@@ -66,7 +66,7 @@ def test_only_its_owner_reads_what_signs(keys: store.KeyStore, tmp_path: Path) -
 def test_a_revoked_key_is_ended_until_it_would_have_expired(keys: store.KeyStore) -> None:
     made = keys.issue(TERMS, NOW).record
     keys.revoke(made.key_id, NOW + 5)
-    assert rules.rules(keys.records(), NOW + 5).ended == (made.key_id,)
+    assert rules.rules(keys.records(), NOW + 5).ended == (made.label,)
     assert keys.revoke(made.key_id, NOW + 9).ends_at == int(NOW) + 5
     assert rules.rules(keys.records(), NOW + DAY_S + 2) == rules.KeyRules()
 
@@ -80,14 +80,14 @@ def test_a_rotated_key_is_taken_for_the_overlap_and_its_heir_has_its_terms(
     assert heir.replaces == old.key_id
     assert [r.state(NOW + 59) for r in keys.records()] == ["ending", "valid"]
     assert rules.rules(keys.records(), NOW + 59).ended == ()
-    assert rules.rules(keys.records(), NOW + 60).ended == (old.key_id,)
+    assert rules.rules(keys.records(), NOW + 60).ended == (old.label,)
 
 
 def test_an_overlap_is_cut_short_by_revoking(keys: store.KeyStore) -> None:
     old = keys.issue(TERMS, NOW).record
     keys.rotate(old.key_id, overlap_s=3_600, lifetime_s=DAY_S, unix_s=NOW)
     keys.revoke(old.key_id, NOW + 1)
-    assert rules.rules(keys.records(), NOW + 1).ended == (old.key_id,)
+    assert rules.rules(keys.records(), NOW + 1).ended == (old.label,)
 
 
 def test_what_has_ended_has_no_heir(keys: store.KeyStore) -> None:
