@@ -12,8 +12,10 @@ import kmock
 from serving.discovery import observation
 from serving.discovery.kubernetes import KubernetesSettings, KubernetesSource, Timing
 from serving.discovery.kubernetes.access import Access, Material
+from serving.endpoint import EndpointState
 from tests.serving.discovery.kubernetes.build import QUICK, service, services, slices
 
+READY = EndpointState.READY
 SERVICES, SLICES = "services", "endpointslices"
 QUIET: tuple[Any, ...] = (b"", ...)
 """A watch that stays open and says what `say` gives it."""
@@ -89,6 +91,20 @@ async def settled(source: KubernetesSource, generation: int | None = None) -> ob
     async with asyncio.timeout(5.0):
         await source.changed(generation)
     return await source.list()
+
+
+async def becomes(source: KubernetesSource, *hosts: str) -> observation.Listing:
+    """The listing once just these are ready.
+
+    What a script says comes at once, so the first look at the source may find all of it.
+    """
+    await source.changed()
+    async with asyncio.timeout(5.0):
+        while True:
+            listing = await source.list()
+            if sorted(e.host for e in listing.endpoints if e.state is READY) == sorted(hosts):
+                return listing
+            await source.changed(listing.generation)
 
 
 @contextlib.asynccontextmanager

@@ -30,6 +30,7 @@ from tests.serving.discovery.kubernetes.cluster import (
     SLICES,
     Cluster,
     answer,
+    becomes,
     settled,
     until,
     watching,
@@ -102,11 +103,7 @@ async def test_a_truncated_line_is_not_taken_and_not_lost(cluster: Cluster) -> N
     whole = line(event("MODIFIED", two(11)))
     cluster.watches[SLICES] = [(whole[:-40],), (whole, *QUIET)]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        assert ready((await settled(source, known.generation)).endpoints) == [
-            "10.0.0.1",
-            "10.0.0.2",
-        ]
+        await becomes(source, "10.0.0.1", "10.0.0.2")
     assert [r.params["resourceVersion"] for r in cluster.asked(SLICES, watch=True)] == ["10", "10"]
     assert len(cluster.asked(SLICES, watch=False)) == 1
 
@@ -116,8 +113,7 @@ async def test_a_line_in_pieces_is_one_line(cluster: Cluster) -> None:
     pieces = tuple(whole[at : at + 50] for at in range(0, len(whole), 50))
     cluster.watches[SLICES] = [(*pieces, *QUIET)]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        assert len((await settled(source, known.generation)).endpoints) == 2
+        await becomes(source, "10.0.0.1", "10.0.0.2")
 
 
 @pytest.mark.parametrize(
@@ -139,9 +135,7 @@ async def test_a_watch_that_makes_no_sense_ends_in_a_new_list(cluster: Cluster, 
     cluster.watches[SLICES] = [(said, late, *QUIET), QUIET]
     cluster.lists[SLICES] = [slices(ONE), slices(two(20), at=20)]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        listing = await settled(source, known.generation)
-        assert ready(listing.endpoints) == ["10.0.0.1", "10.0.0.2"], "what followed is not believed"
+        await becomes(source, "10.0.0.1", "10.0.0.2")  # what followed is not believed
         await cluster.until_watched(times=2)
     assert cluster.asked(SLICES, watch=True)[1].params["resourceVersion"] == "20"
 
@@ -164,12 +158,12 @@ async def test_a_list_from_the_past_is_refused_until_it_is_clear_that_it_is_the_
     past = slices(part(member("10.0.0.7"), at=3), at=3)
     cluster.lists[SLICES] = [slices(two(9)), past]
     cluster.watches[SLICES] = [(gone(),), QUIET]
-    async with watching(cluster.url) as source:
-        known = await settled(source)
+    steady = Timing(backoff_s=0.05, backoff_max_s=0.05)  # long enough to be looked at in between
+    async with watching(cluster.url, timing=steady) as source:
         await until(lambda: source.status().slices.failures == 3)
         assert "lags" in " ".join(source.status().faults)
         assert await hosts(source) == ["10.0.0.1", "10.0.0.2"]
-        assert ready((await settled(source, known.generation)).endpoints) == ["10.0.0.7"]
+        await becomes(source, "10.0.0.7")
     assert len(cluster.asked(SLICES, watch=False)) == 5
 
 
@@ -177,16 +171,14 @@ async def test_a_version_out_of_the_blue_is_got_over(cluster: Cluster) -> None:
     cluster.watches[SLICES] = [(bookmark(10**30), event("MODIFIED", two(11))), QUIET]
     cluster.lists[SLICES] = [slices(ONE), slices(two(12), at=12)]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        assert len((await settled(source, known.generation)).endpoints) == 2
+        await becomes(source, "10.0.0.1", "10.0.0.2")
 
 
 async def test_a_watch_that_never_brings_anything_is_checked_by_a_list(cluster: Cluster) -> None:
     cluster.watches[SLICES] = [answer(504, b"Too large resource version")] * 3 + [QUIET]
     cluster.lists[SLICES] = [slices(ONE, at=10**30), slices(two(12), at=10**30)]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        assert len((await settled(source, known.generation)).endpoints) == 2
+        await becomes(source, "10.0.0.1", "10.0.0.2")
 
 
 async def test_a_server_that_hangs_up_at_once_is_not_asked_without_pause(cluster: Cluster) -> None:
@@ -205,8 +197,7 @@ async def test_a_line_above_any_object_is_not_held(
     cluster.watches[SLICES] = [(b'{"type": "' + b"x" * 20_000, *QUIET), QUIET]
     cluster.lists[SLICES] = [slices(ONE), slices(two(20), at=20)]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        assert len((await settled(source, known.generation)).endpoints) == 2
+        await becomes(source, "10.0.0.1", "10.0.0.2")
         assert source.status().slices.failures == 1
 
 

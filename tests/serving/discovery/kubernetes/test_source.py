@@ -29,6 +29,7 @@ from tests.serving.discovery.kubernetes.cluster import (
     SLICES,
     Cluster,
     answer,
+    becomes,
     settled,
     until,
     watching,
@@ -159,10 +160,7 @@ async def test_a_version_that_is_gone_is_listed_anew(cluster: Cluster, said: obj
     cluster.lists[SLICES] = [slices(ONE), slices(TWO, at=90)]
     cluster.watches[SLICES] = [said, QUIET]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        assert ready(known.endpoints) == ["10.0.0.1"]
-        listing = await settled(source, known.generation)
-        assert ready(listing.endpoints) == ["10.0.0.1", "10.0.0.2"]
+        await becomes(source, "10.0.0.1", "10.0.0.2")
         await cluster.until_watched(times=2)
     assert cluster.asked(SLICES, watch=True)[1].params["resourceVersion"] == "90"
 
@@ -173,18 +171,14 @@ async def test_what_was_deleted_while_nobody_watched_is_gone_after_the_new_list(
     cluster.lists[SLICES] = [slices(TWO), slices(part(member("10.0.0.2"), at=80), at=90)]
     cluster.watches[SLICES] = [(gone(),), QUIET]
     async with watching(cluster.url) as source:
-        known = await settled(source)
-        listing = await settled(source, known.generation)
-        assert ready(listing.endpoints) == ["10.0.0.2"]
+        await becomes(source, "10.0.0.2")
 
 
 async def test_a_watch_that_says_nothing_is_opened_anew(cluster: Cluster) -> None:
     cluster.watches[SLICES] = [QUIET, (event("MODIFIED", TWO), *QUIET)]
     quiet = Timing(backoff_s=0.002, backoff_max_s=0.01, inactivity_s=0.05)
     async with watching(cluster.url, timing=quiet) as source:
-        known = await settled(source)
-        listing = await settled(source, known.generation)
-        assert len(listing.endpoints) == 2
+        await becomes(source, "10.0.0.1", "10.0.0.2")
     assert cluster.asked(SLICES, watch=True)[1].params["resourceVersion"] == "10"
     assert len(cluster.asked(SLICES, watch=False)) == 1
 
