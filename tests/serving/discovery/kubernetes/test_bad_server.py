@@ -160,6 +160,7 @@ async def test_a_list_from_the_past_is_refused_until_it_is_clear_that_it_is_the_
     cluster.watches[SLICES] = [(gone(),), QUIET]
     steady = Timing(backoff_s=0.05, backoff_max_s=0.05)  # long enough to be looked at in between
     async with watching(cluster.url, timing=steady) as source:
+        await source.changed()
         await until(lambda: source.status().slices.failures == 3)
         assert "lags" in " ".join(source.status().faults)
         assert await hosts(source) == ["10.0.0.1", "10.0.0.2"]
