@@ -3,8 +3,8 @@
     python -m benchmarks.discovery [SECONDS] [--edges 12]
 
 1,000 replicas of one model; 50 times a second one leaves and another comes, evenly spaced.
-Discovery runs in this process, fed by a source in memory, and tells twelve clients of
-the discovery protocol in a second process. Each change is looked for in what each client was sent. CPU is that of
+Discovery runs in this process, fed by a source in memory, and tells twelve clients of the discovery
+protocol in a second process. Each change is looked for in what each client was sent. CPU is that of
 this process by its own clock, making the changes included, and is also given without any change.
 Then a real Envoy takes single changes, as its counter of membership shows them (asked every 2 ms).
 """
