@@ -92,7 +92,7 @@ def locked(tmp_path: Path) -> Iterator[stand_in.Seen]:
     async def answer(request: bytes, writer: asyncio.StreamWriter) -> None:
         key = (stand_in.header(request, "authorization") or "").removeprefix("Bearer ")
         try:
-            jwt.decode(key, public, algorithms=["ES256"], issuer="liftlock")
+            jwt.decode(key, public, algorithms=["ES256"], issuer="liftlock", audience="call")
         except jwt.InvalidTokenError:
             writer.write(stand_in.http(401, {"error": {"code": "invalid_api_key"}}))
             return
