@@ -2,13 +2,13 @@
 
     scripts/wrk.sh
     python -m benchmarks.edge [--repeats 10] [--seconds 8] [--callers 64] [--replicas 2]
-        [--workers 1] [--arms bare,edge,ray,haproxy] [--wrk PATH]
+        [--workers 1] [--arms bare,edge,ended,ray,haproxy] [--wrk PATH]
 
-Four arms forward the same requests to the same trivial app: Envoy with the least configuration that
-balances by two choices; liftlock's edge with everything on; Ray Serve's default proxy; Ray Serve's
-HAProxy mode with all that makes it fast. Every repetition starts each arm in turn, every second one
-in the opposite order, so that drift of the machine meets all; ratios are taken within a repetition
-and given with a 95 % interval over repetitions.
+Five arms forward the same requests to the same trivial app: Envoy with the least configuration that
+balances by two choices; liftlock's edge with everything on; the same with a key revoked, which is a
+filter more; Ray Serve's default proxy; Ray Serve's HAProxy mode with all that makes it fast. Every
+repetition starts each arm in turn, every second one in the opposite order, so that drift of the
+machine meets all; ratios are taken within a repetition and given with a 95 % interval over them.
 
 1. Closed loop by wrk: requests/s, latency, and CPU milliseconds a request of each process between
    caller and replica. The edge's are Envoy and the service that steers it; Ray's its proxy, or
@@ -27,7 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +54,19 @@ def measure(arm: str, site: edge_arms.Site, args: argparse.Namespace) -> Measure
         tempfile.TemporaryDirectory() as home,
         edge_arms.running(arm, site, Path(home)) as found,
     ):
-        closed = _closed_loop(found, site, args)
+        headers = site.headers(arm)
+        closed = _closed_loop(found, headers, args)
         if arm not in OPEN_LOOP:
             return closed
         return {**closed, **_added(found, site, args, closed["rps"] * LOAD)}
 
 
 def _closed_loop(
-    found: edge_arms.Running, site: edge_arms.Site, args: argparse.Namespace
+    found: edge_arms.Running, headers: Mapping[str, str], args: argparse.Namespace
 ) -> Measured:
     def ask(seconds: float) -> Measured:
         return wrk.run(
-            args.wrk, found.url + edge_app.PATH, BODY, site.edge.headers,
+            args.wrk, found.url + edge_app.PATH, BODY, headers,
             callers=args.callers, seconds=seconds,
         )  # fmt: skip
 
@@ -122,6 +123,7 @@ def figures(runs: dict[str, list[Measured]]) -> Measured:
         "cpu_vs_bare_envoy": replica.compare(runs, "edge", "bare", "cpu_ms_all"),
         "vs_ray_proxy": replica.compare(runs, "edge", "ray", "rps"),
         "vs_ray_haproxy": replica.compare(runs, "edge", "haproxy", "rps"),
+        "cpu_vs_bare_envoy_with_ended_key": replica.compare(runs, "ended", "bare", "cpu_ms_all"),
         "cpu_vs_ray_proxy": replica.compare(runs, "edge", "ray", "cpu_ms_all"),
         "cpu_vs_ray_haproxy": replica.compare(runs, "edge", "haproxy", "cpu_ms_all"),
     }
@@ -204,8 +206,11 @@ def main() -> None:
         tempfile.TemporaryDirectory() as home,
         edge_arms.replicas(args.replicas) as ports,
     ):
-        everything = edge_arms.everything_on(Path(home))
-        site = edge_arms.Site(replicas=ports, workers=args.workers, edge=everything)
+        everything, ended = (
+            edge_arms.everything_on(Path(home, name), ended=name == "ended")
+            for name in ("edge", "ended")
+        )
+        site = edge_arms.Site(replicas=ports, workers=args.workers, edge=everything, ended=ended)
         runs = repeat(site, args, missing)
     given = {name: getattr(args, name) for name in ("seconds", "callers", "replicas", "workers")}
     print(

@@ -29,7 +29,7 @@ from serving.keys.store import KeyStore, Terms
 from tests.conftest import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
-ARMS = ("bare", "edge", "ray", "haproxy")
+ARMS = ("bare", "edge", "ended", "ray", "haproxy")
 MODEL = "grammar"
 READY_S = 120.0
 STOP_S = 60.0
@@ -54,6 +54,12 @@ class Site:
     workers: int
     """Threads of Envoy and of HAProxy."""
     edge: EverythingOn
+    ended: EverythingOn
+    """As `edge`, and one key was revoked: a filter more."""
+
+    def headers(self, arm: str) -> Mapping[str, str]:
+        """What callers send."""
+        return (self.ended if arm == "ended" else self.edge).headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +72,15 @@ class EverythingOn:
     on: tuple[str, ...]
 
 
-def everything_on(home: Path) -> EverythingOn:
-    """Keys, one of them revoked, a rate for the key and one for the model, which nobody reaches, a
-    deadline on every request, and the access log at the share that docs/edge.md shows."""
+def everything_on(home: Path, *, ended: bool) -> EverythingOn:
+    """Keys, a rate for the key and one for the model, which nobody reaches, a deadline on every
+    request, the access log at the share that docs/edge.md shows, and perhaps a revoked key."""
+    home.mkdir()
     store = KeyStore.of(home)
     terms = Terms(name="benchmark", scopes=(Scope.CALL,), rate_rps=RATE_RPS, lifetime_s=86_400)
     key = store.issue(terms, time.time()).text
-    gone = store.issue(terms, time.time()).record.key_id
-    store.revoke(gone, time.time())
+    if ended:
+        store.revoke(store.issue(terms, time.time()).record.key_id, time.time())
     settings = {
         "keys": {"required": True, "folder": str(store.records_file.parent)},
         "quotas": [{"model": MODEL, "rate_rps": RATE_RPS}],
@@ -85,12 +92,8 @@ def everything_on(home: Path) -> EverythingOn:
         options=("--config", str(file)),
         headers={"x-request-timeout-ms": "5000", "authorization": f"Bearer {key}"},
         on=(
-            "keys",
-            "a revoked key",
-            "rate per key",
-            "rate per model",
-            "deadline",
-            "access log of 1 %",
+            *("keys", "rate per key", "rate per model", "deadline", "access log of 1 %"),
+            *(["a revoked key"] if ended else []),
         ),
     )
 
@@ -110,9 +113,9 @@ def replicas(count: int) -> Iterator[list[int]]:
 @contextlib.contextmanager
 def running(arm: str, site: Site, home: Path) -> Iterator[Running]:
     """One arm for the body. Raises RuntimeError when it does not come up."""
-    starts = {"bare": _bare, "edge": _edge, "ray": _ray, "haproxy": _ray}
+    starts = {"bare": _bare, "edge": _edge, "ended": _edge, "ray": _ray, "haproxy": _ray}
     with starts[arm](arm, site, home) as found:
-        _until_answering(found.url, site.edge.headers)
+        _until_answering(found.url, site.headers(arm))
         yield found
 
 
@@ -159,13 +162,14 @@ def _address(port: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _edge(_arm: str, site: Site, home: Path) -> Iterator[Running]:
+def _edge(arm: str, site: Site, home: Path) -> Iterator[Running]:
     file, port = home / "endpoints.json", free_port()
     listed = [sources.endpoint_to_json(_endpoint(replica)) for replica in site.replicas]
     file.write_text(json.dumps({"endpoints": listed}))
     plan = control.set_model_traffic(home, traffic.whole(MODEL, 1), epoch=1)
     options = ("--home", str(home), "--endpoints", str(file), "--port", str(port))
-    with _child("serving.edge", *options, "--workers", str(site.workers), *site.edge.options) as it:
+    more = (site.ended if arm == "ended" else site.edge).options
+    with _child("serving.edge", *options, "--workers", str(site.workers), *more) as it:
         shown = asyncio.run(control.wait_applied(home, plan, timeout_s=READY_S))
         assert shown.envoy_pid is not None
         known = {"envoy": shown.envoy_pid, "service": it.pid}

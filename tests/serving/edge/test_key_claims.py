@@ -1,0 +1,200 @@
+"""What a real Envoy makes of keys and requests that nobody sends who means well."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from serving.discovery import traffic
+from serving.edge import control
+from serving.keys import signing
+from serving.keys.store import KeyStore
+from tests.serving.edge import harness, load, upstream
+from tests.serving.edge.test_keys import PATH, REQUIRED, bearer, issue, raw, serving
+
+CALL, FEEDBACK = PATH, "/v1/feedback"
+
+
+def signed(home: Path, **claims: object) -> str:
+    """A key by the home's own signing key; None takes a claim away."""
+    private = (home / "keys" / "signing-key.pem").read_bytes()
+    usual = {"jti": "key-00000000000a@1000", "aud": ["call"], "exp": int(time.time()) + 600}
+    return signing.sign(private, {k: v for k, v in (usual | claims).items() if v is not None})
+
+
+CLAIMS: list[tuple[dict[str, object], int, int]] = [
+    ({}, 200, 403),
+    ({"aud": "call"}, 200, 403),
+    ({"aud": ["call", "feedback"]}, 200, 200),
+    ({"aud": []}, 403, 403),
+    ({"aud": None}, 403, 403),
+    ({"aud": "call feedback"}, 403, 403),
+    ({"aud": ["CALL"]}, 403, 403),
+    ({"aud": None, "scope": "call"}, 403, 403),
+    ({"iss": "somebody"}, 401, 401),
+    ({"exp": None}, 401, 403),
+    ({"nbf": 4_000_000_000}, 401, 401),
+]
+"""Claims, and what asking and telling are answered with."""
+
+
+async def test_claims_other_than_the_usual_open_nothing_more(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    issue(tmp_path)
+    async with serving(run_edge) as (_, client, _):
+        for claims, *expected in CLAIMS:
+            headers = bearer(signed(tmp_path, **claims))
+            found = [(await client.post(path, headers=headers)) for path in (CALL, FEEDBACK)]
+            assert [answer.status_code for answer in found] == expected, claims
+
+
+@pytest.mark.parametrize("jti", [None, 7, ["a"], "", "a\r\nx-liftlock-model: b", "\x00", "é@1"])
+async def test_a_label_that_is_no_text_names_nobody(
+    tmp_path: Path, run_edge: harness.RunEdge, jti: object
+) -> None:
+    issue(tmp_path)
+    async with serving(run_edge) as (_, client, replica):
+        headers = bearer(signed(tmp_path, jti=jti))
+        answer = await client.post(CALL, headers={**headers, "x-liftlock-key": "another@1"})
+        assert answer.status_code in (200, 400, 401, 503)
+        for _, seen, _ in replica.requests:
+            assert "another" not in seen.get("x-liftlock-key", "")
+            assert "x-liftlock-model" not in seen
+        good = bearer(signed(tmp_path))
+        assert (await client.post(CALL, headers=good)).status_code == 200
+
+
+async def test_no_spelling_of_a_path_passes_for_another(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    issue(tmp_path)
+    key = signed(tmp_path)
+    other = (
+        "/v1/corrections/../feedback", "/v1/corrections/%2e%2e/feedback", "/v1/./feedback",
+        "/V1/corrections", "/v1//corrections/../feedback", "/v1/corrections/../../metrics",
+        "http://edge/v1/feedback", "http://edge/metrics", "//v1/feedback", "/;/v1/corrections",
+        "/metrics?/v1/corrections", "/metrics#/v1/corrections",
+    )  # fmt: skip
+    async with serving(run_edge) as (edge, _, replica):
+        for path in other:
+            status, _ = await raw(edge, path, key)
+            assert status in (400, 403), path
+        assert not replica.requests
+
+
+async def test_a_copy_carries_no_key_and_is_not_counted_in_its_rate(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    made = issue(tmp_path, rate_rps=20)
+    async with (
+        serving(run_edge) as (edge, client, replica),
+        upstream.Upstream(2) as mirror,
+    ):
+        await edge.serve(replica, mirror)
+        plan = control.set_model_mirrors(edge.root, "grammar", {2: 1.0}, epoch=1)
+        model = plan.model("grammar")
+        assert model is not None
+        await control.wait_mirrored(edge.root, model)
+        answer = await client.post(CALL, headers=bearer(made.text))
+        assert answer.status_code == 200
+        await edge.until(lambda: mirror.served == 1)
+        (_, seen, _) = mirror.requests[0]
+        assert not set(seen) & {"authorization", "x-api-key", "grpc-timeout"}
+        assert seen["x-liftlock-key"] == made.record.label
+        assert int(answer.headers["x-ratelimit-remaining"]) >= 18
+
+
+async def sent(edge: harness.Edge, request: bytes) -> list[int]:
+    """The statuses that raw bytes are answered with, until the edge closes or is quiet."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.settings.port)
+    writer.write(request)
+    said = b""
+    try:
+        async with asyncio.timeout(0.5):
+            while piece := await reader.read(65_536):
+                said += piece
+    except TimeoutError:
+        pass
+    writer.close()
+    return [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]]
+
+
+async def test_requests_that_two_would_read_differently_are_refused(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    key = issue(tmp_path).text.encode()
+    head = b"POST /v1/corrections HTTP/1.1\r\nhost: edge\r\nx-api-key: " + key + b"\r\n"
+    hidden = b"GET /metrics HTTP/1.1\r\nhost: edge\r\n\r\n"
+    odd = {
+        "two lengths": head + b"content-length: 0\r\ncontent-length: 5\r\n\r\nhello",
+        "both": head + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+        "negative": head + b"content-length: -1\r\n\r\n",
+        "chunk twice": head + b"transfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n" + hidden,
+        "odd coding": head + b"transfer-encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
+        "bare cr": head + b"a: b\rc: d\r\n\r\n",
+        "space before colon": head + b"content-length : 5\r\n\r\nhello",
+    }
+    async with serving(run_edge) as (edge, client, replica):
+        for name, request in odd.items():
+            statuses = await sent(edge, request)
+            assert set(statuses) <= {400, 401, 403, 501}, (name, statuses)
+        assert not replica.requests
+        connect = b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\nx-api-key: " + key
+        assert 200 not in await sent(edge, connect + b"\r\n\r\n")
+        upgrade = head + b"connection: upgrade\r\nupgrade: websocket\r\ncontent-length: 0\r\n\r\n"
+        assert 101 not in await sent(edge, upgrade)
+        good = await client.post(PATH, headers=bearer(key.decode()))
+        assert good.status_code == 200
+
+
+async def test_versions_change_hands_under_load_whatever_form_their_route_has(
+    run_edge: harness.RunEdge,
+) -> None:
+    """One version is a plain cluster, several are weighted, and mirrors come and go."""
+    async with run_edge() as edge, upstream.Upstream(1) as one, upstream.Upstream(2) as two:
+        plan = control.set_model_traffic(edge.root, traffic.whole("grammar", 1), epoch=1)
+        await edge.serve(one, two)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
+        async with load.Load(edge.url, callers=4, path=PATH) as callers:
+            for round_number in range(3):
+                for first in (90, 50, 0, 40, 100):
+                    step = traffic.ModelTraffic(
+                        model="grammar",
+                        weights=tuple(
+                            traffic.Weight(version=version, percent=percent)
+                            for version, percent in ((1, first), (2, 100 - first))
+                            if percent
+                        ),
+                    )
+                    plan = control.set_model_traffic(edge.root, step, epoch=1)
+                    await control.wait_applied(edge.root, plan, timeout_s=30)
+                    if first == 100:
+                        fraction = {2: 0.5} if round_number % 2 == 0 else {}
+                        control.set_model_mirrors(edge.root, "grammar", fraction, epoch=1)
+        assert callers.failures == []
+        assert set(callers.versions) == {1, 2}
+
+
+async def test_the_first_key_that_is_ever_ended_is_refused(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    """The filter for ended keys is no part of the way before."""
+    made, other = issue(tmp_path), issue(tmp_path)
+    async with run_edge(keys=REQUIRED) as edge, upstream.Upstream(1) as replica:
+        plan = control.set_model_traffic(edge.root, traffic.whole("grammar", 1), epoch=1)
+        await edge.serve(replica)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
+        assert (await raw(edge, CALL, made.text))[0] == 200
+        KeyStore.of(tmp_path).revoke(made.record.key_id, time.time())
+        async with asyncio.timeout(5):
+            while (await raw(edge, CALL, made.text))[0] == 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        status, body = await raw(edge, CALL, made.text)
+        assert (status, json.loads(body)["error"]["code"]) == (401, "invalid_api_key")
+        assert (await raw(edge, CALL, other.text))[0] == 200
+        assert (await raw(edge, FEEDBACK, other.text))[0] == 403
