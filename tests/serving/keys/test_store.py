@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import stat
 import threading
 from pathlib import Path
@@ -146,6 +147,26 @@ def test_a_damaged_list_is_refused_and_never_taken_for_an_empty_one(
     with pytest.raises(KeysUnusable):
         keys.issue(TERMS, NOW)
     assert keys.records_file.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rate_rps", 1.5), ("rate_rps", True), ("ends_at", "5"), ("ends_at", math.nan),
+        ("ends_at", math.inf), ("expires_at", math.inf), ("issued_at", 0.5), ("name", 5),
+        ("key_id", 5), ("replaces", []), ("sha256", None),
+    ],
+)  # fmt: skip
+def test_a_record_that_nobody_wrote_so_is_refused(
+    keys: store.KeyStore, name: str, value: object
+) -> None:
+    """An end that no clock reaches would let a revoked key in, half a request stop every edge."""
+    keys.issue(TERMS, NOW)
+    listed = json.loads(keys.records_file.read_text())
+    listed["keys"][0][name] = value
+    keys.records_file.write_text(json.dumps(listed))
+    with pytest.raises(KeysUnusable, match="put its backup back"):
+        keys.records()
 
 
 def test_a_damaged_signing_key_is_not_replaced(keys: store.KeyStore, tmp_path: Path) -> None:
