@@ -122,7 +122,10 @@ def check_address(address: str, name: str) -> None:
         raise ValueError(f"{name} must be like http://host:port, found {address!r}")
     if parts.query or parts.fragment:
         raise ValueError(f"{name} must end before any ? or #, found {address!r}")
+    if parts.username is not None:
+        # They would be sent in place of the API key, and be shown wherever an address is.
+        raise ValueError(f"{name} must hold no user and password, found some for {parts.hostname}")
     try:
-        httpx.URL(address)
-    except httpx.InvalidURL as exc:
+        httpx.URL(address).host.encode("idna")  # as whoever looks the name up does
+    except (httpx.InvalidURL, UnicodeError) as exc:
         raise ValueError(f"{name} cannot be asked: {exc}, found {address!r}") from exc

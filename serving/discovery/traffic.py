@@ -244,7 +244,7 @@ def load(path: Path) -> TrafficPlan | None:
         return None
     try:
         data = json.loads(raw)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:  # nested too deeply is one
         raise errors.TrafficPlanInvalid(f"{path} is not JSON: {exc}. Publish it anew") from exc
     return from_json(data)
 

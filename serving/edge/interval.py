@@ -59,17 +59,19 @@ def between(before: ClusterStats | None, after: ClusterStats, *, seconds: float)
         faults=after.server_errors - (base.server_errors if base is not None else 0),
         timeouts=after.timeouts - (base.timeouts if base is not None else 0),
         latency=tuple(
-            LatencyBucket(le_ms=b.le_ms, count=max(0, b.count - earlier.get(b.le_ms, 0)))
+            LatencyBucket(le_ms=b.le_ms, count=b.count - earlier.get(b.le_ms, 0))
             for b in after.latency
         ),
     )
 
 
 def _fell(before: ClusterStats, after: ClusterStats) -> bool:
+    earlier = {b.le_ms: b.count for b in before.latency}
     return (
         after.completed < before.completed
         or after.server_errors < before.server_errors
         or after.timeouts < before.timeouts
+        or any(b.count < earlier.get(b.le_ms, 0) for b in after.latency)
     )
 
 

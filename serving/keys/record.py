@@ -36,6 +36,16 @@ class KeyRecord:
     """The key that it was rotated from."""
 
     def __post_init__(self) -> None:
+        for name, number in (
+            ("rate_rps", self.rate_rps),
+            ("issued_at", self.issued_at),
+            ("expires_at", self.expires_at),
+            ("ends_at", 0 if self.ends_at is None else self.ends_at),
+        ):
+            if type(number) is not int:
+                raise ValueError(f"{name} must be a whole number, is {shown(number)}")
+        if not isinstance(self.name, str):
+            raise ValueError(f"name must be a text, is {shown(self.name)}")
         for name, value in (("key_id", self.key_id), ("replaces", self.replaces)):
             if value is not None and not _ID.fullmatch(value):
                 raise ValueError(f"{name} must look like key-0123456789ab, is {shown(value)}")

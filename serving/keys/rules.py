@@ -13,6 +13,9 @@ from serving.keys.record import KeyRecord
 
 CLOCK_SKEW_S = 1
 """Edges take a key for this much longer than it says."""
+LATE_CLOCK_S = 300
+"""How far an edge's clock may be behind the one that these rules are made by: for so long an edge
+may still take a key that has expired here, and must know that it was ended, and its rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +31,10 @@ class KeyRules:
 def rules(records: Iterable[KeyRecord], unix_s: float) -> KeyRules:
     """The rules at a time of day.
 
-    Expired keys are left out: their own signature says so. So the rules do not grow for ever.
+    Keys that expired long enough ago are left out: their own signature says so. So the rules do
+    not grow for ever.
     """
-    known = [r for r in records if unix_s <= r.expires_at + CLOCK_SKEW_S]
+    known = [r for r in records if unix_s <= r.expires_at + CLOCK_SKEW_S + LATE_CLOCK_S]
     ended = {r.label for r in known if r.ends_at is not None and r.ends_at <= unix_s}
     rates = {r.rate_rps for r in known if r.label not in ended}
     return KeyRules(ended=tuple(sorted(ended)), rates_rps=tuple(sorted(rates)))

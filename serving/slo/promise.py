@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 
 DAY_S = 86_400.0
+LEAST_AVAILABILITY = 1e-6
+"""Below it nothing can be told from a promise of nothing."""
 
 
 class Sli(enum.StrEnum):
@@ -37,13 +40,15 @@ class SLO:
             raise ValueError(
                 f"latency_quantile must be 0.5 to below 1, got {self.latency_quantile}"
             )
-        if self.latency_ms <= 0:
+        if not 0.0 < self.latency_ms < math.inf:
             raise ValueError(f"latency_ms must be above 0, got {self.latency_ms}")
-        if not 0.0 < self.availability < 1.0:
-            raise ValueError(f"availability must be between 0 and 1, got {self.availability}")
+        if not LEAST_AVAILABILITY <= self.availability < 1.0:
+            raise ValueError(
+                f"availability must be {LEAST_AVAILABILITY} to below 1, got {self.availability}"
+            )
         if self.window_days < 1:
             raise ValueError(f"window_days must be at least 1, got {self.window_days}")
-        if self.expected_peak_rps <= 0:
+        if not 0.0 < self.expected_peak_rps < math.inf:
             raise ValueError(f"expected_peak_rps must be above 0, got {self.expected_peak_rps}")
 
     @property

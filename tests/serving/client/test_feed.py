@@ -355,6 +355,27 @@ def drive(flow: Flow[None], answer: Callable[[Send], retry.Reply]) -> None:
             step = flow.send(answer(step))
 
 
+@BOTH
+@pytest.mark.parametrize(
+    "url",
+    ["http://a..b", f"http://{'a' * 64}.com", "http://xn--a", "http://.", "http://me:secret@host"],
+)
+async def test_an_edge_that_cannot_be_asked_is_passed_over(
+    waits: bool, url: str, two: tuple[Seen, Seen]
+) -> None:
+    """Its name would be no failure to connect, but an error of the caller's own program."""
+    with pytest.raises(ValueError, match="base_url") as refused:
+        Config(addresses=(url,), timeout_s=1, deadline_s=1, policy=retry.RetryPolicy())
+    assert "secret" not in str(refused.value)
+    async with (
+        discovery(url, two[0].url) as told_by,
+        calling(waits, discovery=told_by.url) as caller,
+    ):
+        for _ in range(4):
+            await caller.correct()
+        assert caller.addresses() == [two[0].url]
+
+
 @hypothesis.settings(deadline=None)
 @hypothesis.given(st.lists(SAID, max_size=12))
 def test_the_list_is_the_last_good_one_that_is_not_older(said: list[Any]) -> None:

@@ -159,9 +159,10 @@ def test_a_damaged_plan_is_refused_as_such(data: Any) -> None:
         traffic.from_json(data)
 
 
-def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b'{"epoch": 1', b"", b"\xff", b"[" * 100_000])
+def test_a_file_that_is_no_json_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "traffic.json"
-    path.write_bytes(b'{"epoch": 1')
+    path.write_bytes(content)
     with pytest.raises(errors.TrafficPlanInvalid, match=r"traffic\.json is not JSON"):
         traffic.load(path)
 

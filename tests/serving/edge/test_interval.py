@@ -50,6 +50,12 @@ def test_a_restart_shows_by_faults_too_where_requests_have_caught_up() -> None:
     assert (seen.requests, seen.faults, seen.latency[0].count) == (8, 2, 8)
 
 
+def test_a_restart_shows_by_latencies_too_where_requests_have_caught_up() -> None:
+    before, after = stats(5, 0, (10.0, 5), (20.0, 5)), stats(8, 0, (10.0, 4), (20.0, 8))
+    seen = interval.between(before, after, seconds=1.0)
+    assert (seen.requests, seen.measured, seen.within(10.0)) == (8, 8, 4)
+
+
 def test_requests_within_a_bound_are_those_of_the_largest_bucket_that_it_covers() -> None:
     seen = interval.between(None, stats(9, 0, (10.0, 3), (20.0, 7), (50.0, 9)), seconds=1.0)
     assert [seen.within(ms) for ms in (5.0, 10.0, 19.0, 20.0, 1e9)] == [0, 3, 3, 7, 9]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import stat
 import threading
 from pathlib import Path
@@ -68,7 +69,8 @@ def test_a_revoked_key_is_ended_until_it_would_have_expired(keys: store.KeyStore
     keys.revoke(made.key_id, NOW + 5)
     assert rules.rules(keys.records(), NOW + 5).ended == (made.label,)
     assert keys.revoke(made.key_id, NOW + 9).ends_at == int(NOW) + 5
-    assert rules.rules(keys.records(), NOW + DAY_S + 2) == rules.KeyRules()
+    gone_s = DAY_S + rules.CLOCK_SKEW_S + rules.LATE_CLOCK_S + 1
+    assert rules.rules(keys.records(), NOW + gone_s) == rules.KeyRules()
 
 
 def test_a_rotated_key_is_taken_for_the_overlap_and_its_heir_has_its_terms(
@@ -148,6 +150,26 @@ def test_a_damaged_list_is_refused_and_never_taken_for_an_empty_one(
     assert keys.records_file.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rate_rps", 1.5), ("rate_rps", True), ("ends_at", "5"), ("ends_at", math.nan),
+        ("ends_at", math.inf), ("expires_at", math.inf), ("issued_at", 0.5), ("name", 5),
+        ("key_id", 5), ("replaces", []), ("sha256", None),
+    ],
+)  # fmt: skip
+def test_a_record_that_nobody_wrote_so_is_refused(
+    keys: store.KeyStore, name: str, value: object
+) -> None:
+    """An end that no clock reaches would let a revoked key in, half a request stop every edge."""
+    keys.issue(TERMS, NOW)
+    listed = json.loads(keys.records_file.read_text())
+    listed["keys"][0][name] = value
+    keys.records_file.write_text(json.dumps(listed))
+    with pytest.raises(KeysUnusable, match="put its backup back"):
+        keys.records()
+
+
 def test_a_damaged_signing_key_is_not_replaced(keys: store.KeyStore, tmp_path: Path) -> None:
     keys.issue(TERMS, NOW)
     (tmp_path / "keys" / "signing-key.pem").write_text("garbage")
@@ -178,7 +200,7 @@ def test_the_installations_own_key_is_short_and_needs_the_signing_key(
 
 @given(
     ends=st.lists(st.none() | st.integers(1, 200), min_size=1, max_size=8),
-    now=st.integers(0, 300),
+    now=st.integers(0, 600),
 )
 def test_rules_name_exactly_what_ended_and_has_not_expired(
     ends: list[int | None], now: int
@@ -192,10 +214,20 @@ def test_rules_name_exactly_what_ended_and_has_not_expired(
     ]  # fmt: skip
     found = rules.rules(records, now)
     for r in records:
-        gone = now > r.expires_at + rules.CLOCK_SKEW_S
+        gone = now > r.expires_at + rules.CLOCK_SKEW_S + rules.LATE_CLOCK_S
         ended = r.ends_at is not None and r.ends_at <= now
         assert (r.label in found.ended) == (ended and not gone)
         assert (r.rate_rps in found.rates_rps) == (not ended and not gone)
+
+
+def test_an_ended_key_stays_so_at_an_edge_whose_clock_is_a_minute_late(
+    keys: store.KeyStore,
+) -> None:
+    made, other = keys.issue(TERMS, NOW), keys.issue(TERMS, NOW)
+    keys.revoke(made.record.key_id, NOW)
+    found = rules.rules(keys.records(), NOW + DAY_S + 60)
+    assert found.ended == (made.record.label,)
+    assert found.rates_rps == (other.record.rate_rps,)
 
 
 def test_another_kind_of_key_does_not_sign() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ def test_the_budget_is_what_the_objective_leaves() -> None:
     [
         {"latency_quantile": 0.4}, {"latency_quantile": 1.0}, {"latency_ms": 0.0},
         {"availability": 1.0}, {"availability": 0.0}, {"window_days": 0},
-        {"expected_peak_rps": 0.0},
+        {"expected_peak_rps": 0.0}, {"availability": 1e-16}, {"latency_ms": math.nan},
+        {"latency_ms": math.inf}, {"expected_peak_rps": math.nan},
     ],
 )  # fmt: skip
 def test_a_promise_that_cannot_be_is_refused_by_name(given: dict[str, Any]) -> None:

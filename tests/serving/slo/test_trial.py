@@ -81,6 +81,13 @@ def test_so_many_without_a_fault_show_it_and_one_fewer_do_not(availability: floa
     assert tried(enough - 1, 0, availability).finding is Finding.LIKELY
 
 
+@pytest.mark.parametrize("availability", [1e-6, math.nextafter(1.0, 0.0)])
+def test_promises_at_the_ends_of_what_can_be_promised_are_judged_too(availability: float) -> None:
+    assert tried(0, 0, availability).finding is Finding.LIKELY
+    assert tried(10**18, 0, availability).finding is Finding.KEPT
+    assert tried(10**18, 10**18, availability).finding is Finding.BROKEN
+
+
 @pytest.mark.parametrize("change", [lambda n, b: (n + 1, b + 1), lambda n, b: (n, b + 1)])
 @given(availability=objectives, requests=st.integers(1, 10_000), share=st.floats(0, 0.99))
 def test_a_fault_more_speaks_against_it(
