@@ -44,7 +44,8 @@ class SLO:
             raise ValueError(f"latency_ms must be above 0, got {self.latency_ms}")
         if not LEAST_AVAILABILITY <= self.availability < 1.0:
             raise ValueError(
-                f"availability must be {LEAST_AVAILABILITY} to below 1, got {self.availability}"
+                f"availability must be between 0 and 1, and at least {LEAST_AVAILABILITY}, got "
+                f"{self.availability}"
             )
         if self.window_days < 1:
             raise ValueError(f"window_days must be at least 1, got {self.window_days}")
