@@ -212,7 +212,9 @@ async def _by_edge(settings: Settings, options: Options, done: Done) -> AsyncGen
     try:
         client = AsyncClient(
             urls,
-            api_key=placing.own_keys(settings) if is_own else os.environ.get(placing.API_KEY_ENV),
+            api_key=placing.own_keys(settings)
+            if is_own
+            else os.environ.get(placing.API_KEY_ENV) or None,
             model=options.model,
             version=options.version,
             timeout_s=min(_ATTEMPT_S, options.deadline_s),

@@ -122,6 +122,14 @@ def test_another_edge_is_never_shown_such_a_key(run: Run, locked: stand_in.Seen)
     assert stand_in.header(locked.requests[-1], "authorization") is None
 
 
+def test_an_empty_key_is_none_to_another_edge(
+    run: Run, locked: stand_in.Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIFTLOCK_API_KEY", "")
+    run("-", "--endpoint", locked.url, stdin="He go.\n")
+    assert stand_in.header(locked.requests[-1], "authorization") is None
+
+
 def test_own_keys_are_renewed_before_they_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
