@@ -24,6 +24,7 @@ from pipelines import (
     recovery,
     registering,
     space,
+    switch_record,
     variants,
     waivers,
 )
@@ -39,7 +40,6 @@ from pipelines.rollout import Terms
 from pipelines.stage import Reuse, Stages, StageTime, evidence_closed
 from pipelines.stage_names import STAGE_NAMES
 from pipelines.switch import Step, Switch, SwitchResult
-from pipelines.switch_record import STEPS_FILE, describe_switch, steps_json
 from registry.checkpoint import Checkpoint
 from registry.errors import NotFound, RegistryError
 from registry.ledger import Kind, Log, Waiver
@@ -337,19 +337,17 @@ def _roll_out(
 ) -> SwitchResult:
     """Not a stage that could be reused: what serves is looked at, never remembered."""
     config, place, mine = attempt.request.config, attempt.place, attempt.mine
-    terms, steps = Terms(policy=config.rollout, slo=config.slo), list[Step]()
+    terms = Terms(policy=config.rollout, slo=config.slo)
 
-    def switch(note: Callable[[str], None]) -> SwitchResult:
+    def switch(note: Callable[[str], None], keep: Callable[[Step], None]) -> SwitchResult:
         plane = place.plane(mine.epoch)
-        return Switch(plane, terms, note=note, keep=steps.append, check=mine.check).to(
+        return Switch(plane, terms, note=note, keep=keep, check=mine.check).to(
             candidate,
             lambda _: records.commit(place.record, candidate, change, note),
             in_charge=lambda: records.in_charge(place.record, config.model),
         )
 
-    return stages.live(
-        "rollout", switch, describe_switch, kept=lambda: {STEPS_FILE: steps_json(steps)}
-    )
+    return switch_record.recorded(stages, switch)
 
 
 def _run_name(request: Request) -> str:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines import config as configs
-from pipelines import local, ownership, records, recovery
+from pipelines import local, ownership, records, recovery, switch_record
 from pipelines.config import SETTINGS_FILE, PromotionConfig
 from pipelines.errors import ConfigInvalid, NothingToServe
 from pipelines.ownership import Owned, Timing
 from pipelines.place import Place
 from pipelines.rollout import Terms
 from pipelines.stage import Stages, evidence_closed
-from pipelines.switch import Step, Switch, SwitchResult
-from pipelines.switch_record import STEPS_FILE, describe_switch, steps_json
+from pipelines.switch import Switch, SwitchResult
 from registry import cache
 from registry.errors import NotFound, RecordConflict
 from registry.ledger import Kind, LedgerEntry, Log
@@ -201,7 +200,6 @@ def _switch(
     mine: Owned,
 ) -> SwitchResult:
     terms = Terms(policy=config.rollout, slo=config.slo).at_once()
-    steps: list[Step] = []
     stages = Stages(
         model=config.model,
         run_id=change.evidence_run,
@@ -209,17 +207,15 @@ def _switch(
         progress=place.progress,
         enter=mine.enter,
     )
-    return stages.live(
-        "rollout",
-        lambda note: Switch(
-            place.plane(mine.epoch), terms, note=note, keep=steps.append, check=mine.check
+    return switch_record.recorded(
+        stages,
+        lambda note, keep: Switch(
+            place.plane(mine.epoch), terms, note=note, keep=keep, check=mine.check
         ).to(
             version,
             lambda _: records.commit(place.record, version, change, note),
             in_charge=lambda: records.in_charge(place.record, config.model),
         ),
-        describe_switch,
-        kept=lambda: {STEPS_FILE: steps_json(steps)},
     )
 
 

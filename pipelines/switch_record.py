@@ -1,17 +1,35 @@
-"""What the record keeps of a switch: how it ended, and what each step was decided by. Pure."""
+"""What the record keeps of a switch: how it ended, and what each step was decided by."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from pipelines.stage import Result
+from pipelines.stage import Result, Stages
 from pipelines.switch import Step, SwitchResult
 from serving.slo.trial import Trial
 
 STEPS_FILE = "steps.json"
 """On the run of the stage; the step that took a version back is its last."""
+
+
+def recorded(
+    stages: Stages,
+    switch: Callable[[Callable[[str], None], Callable[[Step], None]], SwitchResult],
+) -> SwitchResult:
+    """The stage `rollout`; its run keeps every step, also where the last took the version back.
+
+    Args:
+        switch: acts; gets what to say what it does to, and what to tell how each step ended.
+    """
+    steps: list[Step] = []
+    return stages.live(
+        "rollout",
+        lambda note: switch(note, steps.append),
+        describe_switch,
+        kept=lambda: {STEPS_FILE: steps_json(steps)},
+    )
 
 
 def describe_switch(result: SwitchResult) -> Result:
