@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -112,6 +113,10 @@ class Snapshot:
         """The ready replicas of one version; empty when it has none."""
         return next((c.addresses for c in self.clusters if c.key == key), ())
 
+    def weights(self) -> dict[ClusterKey, int]:
+        """The weight of each version that answers now."""
+        return {share.key: share.weight for route in self.routes for share in route.shares}
+
     def fractions(self) -> dict[ClusterKey, float]:
         """The fraction of requests that each mirrored version gets copies of now."""
         return {mirror.key: mirror.fraction for route in self.routes for mirror in route.mirrors}
@@ -159,6 +164,15 @@ def live_keys(
     planned = {_key(m.model, w.version) for m in models for w in m.weights}
     planned |= {_key(m.model, c.version) for m in models for c in m.mirrors}
     return frozenset(planned | {_key(e.model, e.version) for e in endpoints})
+
+
+def draining(endpoints: Iterable[endpoint.Endpoint]) -> Counter[ClusterKey]:
+    """How many replicas of each version finish what they hold and get nothing new."""
+    return Counter(
+        ClusterKey(model=replica.model, version=replica.version)
+        for replica in endpoints
+        if replica.state is endpoint.EndpointState.DRAINING
+    )
 
 
 def retain(

@@ -76,13 +76,8 @@ def snapshot(view: View) -> dict[str, Any]:
 def _models(
     found: discovery.Snapshot, replicas: Iterable[endpoint.Endpoint]
 ) -> list[dict[str, Any]]:
-    weights = {share.key: share.weight for route in found.routes for share in route.shares}
-    fractions = found.fractions()
-    leaving = Counter(
-        discovery.ClusterKey(model=replica.model, version=replica.version)
-        for replica in replicas
-        if replica.state is endpoint.EndpointState.DRAINING
-    )
+    weights, fractions = found.weights(), found.fractions()
+    leaving = discovery.draining(replicas)
     models: dict[str, list[dict[str, Any]]] = {}
     for cluster in found.clusters:
         version = {

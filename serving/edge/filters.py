@@ -30,15 +30,12 @@ KEY_HEADER = "x-liftlock-key"
 """The label (`KeyRecord.label`: id and rate) of the key that was shown, as replicas see it; what a
 caller sends by this name is dropped."""
 DEADLINE_HEADER = "x-request-timeout-ms"
-_TIMER_HEADER = "grpc-timeout"
-"""What Envoy's own timer of a whole exchange listens to. Its other one, which
+TIMER_HEADER = "grpc-timeout"
+"""What Envoy's own timer of a whole exchange listens to; taken off before a replica sees the
+request. Its other one, which
 `x-envoy-upstream-rq-timeout-ms` sets, counts as the replica's fault: callers with hopeless
 deadlines would have replicas ejected."""
 _METADATA = "liftlock"
-
-
-INTERNAL_HEADERS = [_TIMER_HEADER]
-"""For the edge alone; taken off before a replica sees the request."""
 
 
 def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
@@ -49,7 +46,7 @@ def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
     is the usual answer (`serving.engine.app.WAY_BACK_S`).
     """
     timer = f"%REQ({DEADLINE_HEADER})%m"
-    mutations: list[dict[str, Any]] = [{"append": _header(_TIMER_HEADER, timer)}]
+    mutations: list[dict[str, Any]] = [{"append": _header(TIMER_HEADER, timer)}]
     if not settings.keys.required:  # where they are, the verifier replaces what a caller sent
         mutations.append({"remove": KEY_HEADER})
     typed = {

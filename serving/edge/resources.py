@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -72,12 +73,12 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     ordered = [_own_status(settings)]
     for route in snapshot.routes:
         named = _named(route, settings)
-        ordered += [*_pinned(route, named), *mirrors.copying(route, named), named]
+        ordered += [*_pinned(route, named, settings), *mirrors.copying(route, named), named]
     ordered.append(_unknown_model([route.model for route in snapshot.routes]))
     default = _default(snapshot, settings)
     if snapshot.routes:
         first = snapshot.routes[0]
-        ordered += [*_pinned(first, default), *mirrors.copying(first, default)]
+        ordered += [*_pinned(first, default, settings), *mirrors.copying(first, default)]
     ordered.append(default)
     host = {
         "name": "edge",
@@ -88,7 +89,7 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     return {
         "name": bootstrap.ROUTE_TABLE,
         "virtual_hosts": [host],
-        "request_headers_to_remove": [*filters.INTERNAL_HEADERS, mirrors.MIRROR_HEADER],
+        "request_headers_to_remove": [filters.TIMER_HEADER, mirrors.MIRROR_HEADER],
     }
 
 
@@ -163,7 +164,9 @@ def _named(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[s
     }
 
 
-def _pinned(route: discovery.ModelRoute, like: dict[str, Any]) -> list[dict[str, Any]]:
+def _pinned(
+    route: discovery.ModelRoute, like: dict[str, Any], settings: config.EdgeSettings
+) -> list[dict[str, Any]]:
     """One route per version that has traffic, for requests that ask for it."""
     found = []
     for share in route.shares:
@@ -172,10 +175,9 @@ def _pinned(route: discovery.ModelRoute, like: dict[str, Any]) -> list[dict[str,
         pin = {"name": VERSION_HEADER, "string_match": {"exact": str(share.key.version)}}
         match = {**like["match"], "headers": [*like["match"].get("headers", []), pin]}
         name = f"{like['name']}-{share.key.version}"
-        kept = {k: v for k, v in like["route"].items() if k not in _WHERE}
-        found.append(
-            {**like, "name": name, "match": match, "route": {**kept, "cluster": share.key.name}}
-        )
+        alone = discovery.Share(key=share.key, weight=WHOLE_PERCENT)
+        only = dataclasses.replace(route, shares=(alone,))
+        found.append({"name": name, "match": match, **_action(only, settings)})
     return found
 
 
@@ -222,9 +224,6 @@ def _action(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[
             "retry_policy": _retries(settings.retry),
         },
     }
-
-
-_WHERE = ("cluster", "weighted_clusters")
 
 
 def _where(shares: Sequence[discovery.Share]) -> dict[str, Any]:

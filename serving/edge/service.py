@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import time
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -204,13 +203,8 @@ class EdgeService:
 def _versions(
     snapshot: discovery.Snapshot, replicas: Iterable[endpoint.Endpoint]
 ) -> tuple[edge_status.VersionStatus, ...]:
-    weights = {share.key: share.weight for route in snapshot.routes for share in route.shares}
-    fractions = snapshot.fractions()
-    leaving = Counter(
-        discovery.ClusterKey(model=r.model, version=r.version)
-        for r in replicas
-        if r.state is endpoint.EndpointState.DRAINING
-    )
+    weights, fractions = snapshot.weights(), snapshot.fractions()
+    leaving = discovery.draining(replicas)
     return tuple(
         edge_status.VersionStatus(
             model=cluster.key.model,
