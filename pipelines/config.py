@@ -239,8 +239,9 @@ def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[st
     hints = typing.get_type_hints(cls)
     for key, value in raw.items():
         kind = hints.get(key)
-        if kind is None and f"{prefix}{key}" in retired_keys.RETIRED:
-            yield f"{prefix}{key} {retired_keys.RETIRED[f'{prefix}{key}']}"
+        name = f"{prefix}{key}"
+        if kind is None and (instead := retired_keys.RETIRED.get(name)) is not None:
+            yield f"{name} {instead}"
         elif kind is None:
             close = difflib.get_close_matches(str(key)[:MAX_KEY_CHARS], hints, n=1)
             hint = (
@@ -248,9 +249,9 @@ def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[st
             )
             yield f"unknown key {prefix}{_plain(key)}{hint}"
         elif dataclasses.is_dataclass(kind) and isinstance(value, dict):
-            yield from _unknown_keys(typing.cast(type, kind), value, f"{prefix}{key}.")
+            yield from _unknown_keys(typing.cast(type, kind), value, f"{name}.")
         elif isinstance(value, list):
-            yield from _unknown_in_items(kind, value, f"{prefix}{key}")
+            yield from _unknown_in_items(kind, value, name)
 
 
 def _plain(key: Any) -> str:

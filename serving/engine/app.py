@@ -237,8 +237,7 @@ def _too_late(seconds: float) -> ApiError:
         HTTPStatus.REQUEST_TIMEOUT,
         "deadline_exceeded",
         f"not finished within the {seconds * 1000:.0f} ms that its deadline left; the work was "
-        "stopped. "
-        f"Allow more by {TIMEOUT_HEADER}, or send less",
+        f"stopped. Allow more by {TIMEOUT_HEADER}, or send less",
     )
 
 
