@@ -54,8 +54,7 @@ def measure(arm: str, site: edge_arms.Site, args: argparse.Namespace) -> Measure
         tempfile.TemporaryDirectory() as home,
         edge_arms.running(arm, site, Path(home)) as found,
     ):
-        headers = site.headers(arm)
-        closed = _closed_loop(found, headers, args)
+        closed = _closed_loop(found, site.everything(arm).headers, args)
         if arm not in OPEN_LOOP:
             return closed
         return {**closed, **_added(found, site, args, closed["rps"] * LOAD)}

@@ -57,9 +57,9 @@ class Site:
     ended: EverythingOn
     """As `edge`, and one key was revoked: a filter more."""
 
-    def headers(self, arm: str) -> Mapping[str, str]:
-        """What callers send."""
-        return (self.ended if arm == "ended" else self.edge).headers
+    def everything(self, arm: str) -> EverythingOn:
+        """How the edge of an arm is started; what it has callers send is sent to the others too."""
+        return self.ended if arm == "ended" else self.edge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def running(arm: str, site: Site, home: Path) -> Iterator[Running]:
     """One arm for the body. Raises RuntimeError when it does not come up."""
     starts = {"bare": _bare, "edge": _edge, "ended": _edge, "ray": _ray, "haproxy": _ray}
     with starts[arm](arm, site, home) as found:
-        _until_answering(found.url, site.headers(arm))
+        _until_answering(found.url, site.everything(arm).headers)
         yield found
 
 
@@ -168,7 +168,7 @@ def _edge(arm: str, site: Site, home: Path) -> Iterator[Running]:
     file.write_text(json.dumps({"endpoints": listed}))
     plan = control.set_model_traffic(home, traffic.whole(MODEL, 1), epoch=1)
     options = ("--home", str(home), "--endpoints", str(file), "--port", str(port))
-    more = (site.ended if arm == "ended" else site.edge).options
+    more = site.everything(arm).options
     with _child("serving.edge", *options, "--workers", str(site.workers), *more) as it:
         shown = asyncio.run(control.wait_applied(home, plan, timeout_s=READY_S))
         assert shown.envoy_pid is not None

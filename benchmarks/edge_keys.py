@@ -143,25 +143,18 @@ def cpu_s(pid: int) -> float:
     return sum(int(file.read_text().split()[0]) for file in threads) / 1e9
 
 
-def issue(root: Path) -> list[str]:
-    """Keys that no rate stops; every edge knows them."""
+def issue(root: Path, *, ended: bool) -> list[str]:
+    """Keys that no rate stops; every edge knows them, and perhaps one more that was revoked."""
     store = KeyStore.of(root)
     terms = Terms(name="load", scopes=(Scope.CALL,), rate_rps=1_000_000, lifetime_s=86_400)
+    if ended:
+        store.revoke(store.issue(terms, time.time()).record.key_id, time.time())
     return [store.issue(terms, time.time()).text for _ in range(KEYS)]
-
-
-def end_one(root: Path) -> None:
-    """Revoke the key that was issued first."""
-    store = KeyStore.of(root)
-    store.revoke(store.records()[0].key_id, time.time())
 
 
 async def measure(rounds: int, requests: int, root: Path) -> dict[str, list[float]]:
     """Milliseconds of CPU a request, by arm, one figure a round."""
-    good, ended = root / "good", root / "ended"
-    keys = {folder / "keys": issue(folder) for folder in (good, ended)}
-    keys[ended / "keys"].pop(0)
-    end_one(ended)
+    keys = {root / n / "keys": issue(root / n, ended=n == "ended") for n in ("good", "ended")}
     found: dict[str, list[float]] = {}
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(replica())
