@@ -27,6 +27,7 @@ from typing import Any
 import grpc
 import httpx
 import psutil
+import uvloop
 
 from benchmarks import machine
 from serving.discovery import protos, sources, traffic, xds
@@ -289,4 +290,4 @@ if __name__ == "__main__":
     if given.clients:
         asyncio.run(clients(given.clients, given.edges))
     else:
-        asyncio.run(main(given.seconds, given.edges))
+        uvloop.run(main(given.seconds, given.edges))  # as serving.program does

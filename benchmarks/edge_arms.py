@@ -128,7 +128,7 @@ def _bare(_arm: str, site: Site, _home: Path) -> Iterator[Running]:
         options = ("--log-level", "warning", "--disable-hot-restart")
         command = [str(process.envoy_binary()), "--config-path", str(file), *options,
                    "--concurrency", str(site.workers)]  # fmt: skip
-        with _spawned(command) as envoy:
+        with spawned(command) as envoy:
             yield Running(url=f"http://127.0.0.1:{port}", processes={"envoy": envoy.pid})
 
 
@@ -189,7 +189,7 @@ def _ray(arm: str, site: Site, home: Path) -> Iterator[Running]:
     port, count = free_port(), len(site.replicas)
     command = [sys.executable, "-m", "benchmarks.edge_ray", "--port", str(port),
                "--replicas", str(count)]  # fmt: skip
-    with _spawned(command, environment, stop_by_input=True) as host:
+    with spawned(command, environment, stop_by_input=True) as host:
         assert host.stdout is not None
         for line in host.stdout:
             if line.startswith(b"READY "):
@@ -220,11 +220,11 @@ def _haproxy(site: Site, home: Path) -> dict[str, str]:
 
 
 def _child(module: str, *arguments: str) -> contextlib.AbstractContextManager[Any]:
-    return _spawned([sys.executable, "-m", module, *arguments])
+    return spawned([sys.executable, "-m", module, *arguments])
 
 
 @contextlib.contextmanager
-def _spawned(
+def spawned(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     *,

@@ -98,7 +98,9 @@ async def replica() -> AsyncIterator[int]:
 
 
 @contextlib.asynccontextmanager
-async def edge(arm: Arm, root: Path, endpoints: Path) -> AsyncIterator[int]:
+async def edge(
+    arm: Arm, root: Path, endpoints: Path, *, timeout_s: float = 60.0
+) -> AsyncIterator[int]:
     """Envoy's process id, once it serves."""
     plan = control.set_model_traffic(root, traffic.whole("grammar", 1), epoch=1)
     source = sources.StaticFileSource(endpoints)
@@ -106,7 +108,7 @@ async def edge(arm: Arm, root: Path, endpoints: Path) -> AsyncIterator[int]:
     nothing = mock.patch.object(filters, "early_mutations", return_value=[])
     with nothing if arm.bare else contextlib.nullcontext():
         task = asyncio.create_task(running.run())
-        status = await control.wait_applied(root, plan, timeout_s=60)
+        status = await control.wait_applied(root, plan, timeout_s=timeout_s)
     try:
         assert status.envoy_pid is not None
         yield status.envoy_pid

@@ -9,6 +9,7 @@ half a millisecond from the endpoints encoded before.
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,10 +34,20 @@ class Kind(enum.StrEnum):
     ROUTES = "envoy.config.route.v3.RouteConfiguration"
     """RDS: which share of which requests each gets."""
 
-    @property
+    @functools.cached_property
     def type_url(self) -> str:
         """The type as it stands in requests."""
         return protos.TYPE_PREFIX + self.value
+
+    @classmethod
+    def of(cls, type_url: str) -> Kind | None:
+        """The kind that is asked for so; None for what is not ours."""
+        return _BY_TYPE_URL.get(type_url)
+
+
+KINDS = tuple(Kind)
+"""Iterating an enumeration takes longer than what is done for each."""
+_BY_TYPE_URL = {kind.type_url: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +131,14 @@ class Encoder:
 
     def _joined(self, documents: list[dict[str, Any]]) -> bytes:
         """Endpoints as one encoded locality: joined messages hold the fields of all."""
-        known = self._endpoints
-        for document in documents:
-            if id(document) not in known:
-                made = protos.message(_LOCALITY, {"lb_endpoints": [document]})
-                known[id(document)] = (document, made.SerializeToString())
-        return b"".join([known[id(document)][1] for document in documents])
+        return b"".join([self._endpoint(document) for document in documents])
+
+    def _endpoint(self, document: dict[str, Any]) -> bytes:
+        known = self._endpoints.get(id(document))
+        if known is None:
+            made = protos.message(_LOCALITY, {"lb_endpoints": [document]})
+            known = self._endpoints[id(document)] = (document, made.SerializeToString())
+        return known[1]
 
     def _forget(self, found: Mapping[Kind, Iterable[Resource]]) -> None:
         used = {(kind, resource.name) for kind, listed in found.items() for resource in listed}

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from serving.discovery import errors
-from serving.discovery.catalog import Catalog, Kind, Resource
+from serving.discovery.catalog import KINDS, Catalog, Kind, Resource
 from serving.discovery.subscription import ABSENT, Request, Response, Sent, Subscription
 
 ORDER_S = 0.5
@@ -67,7 +67,7 @@ class Stream:
 
     def receive(self, request: Request) -> None:
         """Take a request in; raises RequestRefused for one that no server can serve."""
-        kind = _kind(request.type_url)
+        kind = Kind.of(request.type_url)
         if kind is None:
             self._receive_unknown(request)
             return
@@ -136,8 +136,8 @@ class Stream:
     def responses(self, catalog: Catalog, now_s: float) -> tuple[Response, ...]:
         """What to send now, in this order; nothing once Envoy has it all or must answer first."""
         found = [self._unknown.popleft() for _ in range(len(self._unknown))]
-        whole = all(kind in self._kinds for kind in Kind)
-        for kind in Kind:
+        whole = all(kind in self._kinds for kind in KINDS)
+        for kind in KINDS:
             known = self._kinds.get(kind)
             if known is None:
                 continue
@@ -252,7 +252,3 @@ def _needs_of(acked: Mapping[str, str], catalog: Catalog) -> frozenset[str] | No
     if any(table is None or table.version != acked[table.name] for table in tables):
         return None
     return frozenset[str]().union(*(table.needs for table in tables if table is not None))
-
-
-def _kind(type_url: str) -> Kind | None:
-    return next((kind for kind in Kind if kind.type_url == type_url), None)

@@ -230,7 +230,8 @@ def _introduce(connection: _Connection, node: Any) -> None:
 
 def _label(type_url: str) -> str:
     """A kind's name for counting; what is not ours is one kind, since clients choose its name."""
-    return next((kind.name.lower() for kind in Kind if kind.type_url == type_url), "unknown")
+    kind = Kind.of(type_url)
+    return "unknown" if kind is None else kind.name.lower()
 
 
 def _encoded(response: Response) -> bytes:

@@ -48,7 +48,6 @@ def documents(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> ca
     )
 
 
-@functools.lru_cache(maxsize=1_024)  # of a thousand replicas few change, and rarely a whole version
 def endpoints(found: discovery.Cluster) -> dict[str, Any]:
     """The endpoints of one cluster (EDS), all of equal weight, grouped by zone."""
     zones: dict[str, list[dict[str, Any]]] = {}
