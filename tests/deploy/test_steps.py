@@ -21,7 +21,8 @@ KUBECTL = [
     for command in re.findall(r"kubectl .*", re.sub(r"\\\n", " ", block))
 ]
 DIGEST = f"sha256:{'ab' * 32}"
-LOCAL = {Settings.mlflow_port, Settings.endpoint_port}
+HOME = Settings(home=Path())
+LOCAL = {HOME.mlflow_port, HOME.endpoint_port}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
