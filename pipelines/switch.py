@@ -185,13 +185,17 @@ class Switch:
         began = self._clock()
         mine = _Tally(self._plane, new)
         others = None if old is None else _Tally(self._plane, old)
+        absent_s: float | None = None
         while True:
             self._check_owner()
             self._probe()
             age_s = self._clock() - began
+            ready = self._plane.ready_replicas(new)
+            absent_s = rollout.absent_since(absent_s, ready, age_s)
             seen = Observation(
                 counted=mine.until(age_s),
-                ready_replicas=self._plane.ready_replicas(new),
+                ready_replicas=ready,
+                absent_s=0.0 if absent_s is None else age_s - absent_s,
                 beside=None if others is None else others.until(age_s),
             )
             decision = rollout.decide(self._terms, step_age_s=age_s, observed=seen)
