@@ -67,6 +67,8 @@ def test_what_is_asked_for_by_name_is_there() -> None:
             continue
         asked = re.findall(r"\b(?:deployment|service)/[\w-]+", command)
         assert set(asked) <= names, command
+    for path in re.findall(r"\bdeploy/[\w./-]+", "".join(BLOCKS)):
+        assert (REPOSITORY / path).exists(), path
 
 
 def test_tunnels_lead_to_ports_that_there_are_from_ports_that_the_local_stack_leaves_free() -> None:
