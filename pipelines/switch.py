@@ -145,7 +145,14 @@ class Switch:
         """
         if in_charge is None or in_charge == new or in_charge not in self._plane.running():
             return None
-        return in_charge if self._plane.ready_replicas(in_charge) else None
+        return in_charge if self._answers(in_charge) else None
+
+    def _answers(self, version: int) -> bool:
+        """Whether it has a ready replica; one whose sign of life is late is waited for."""
+        began = self._clock()
+        while self._plane.ready_replicas(version) == 0 and self._clock() - began <= rollout.GONE_S:
+            self._sleep(LOOK_EVERY_S)
+        return bool(self._plane.ready_replicas(version))
 
     def _retire_all_but(self, new: int) -> None:
         """Drains what served before and what interrupted rollouts left. It is decided already, so
