@@ -207,7 +207,7 @@ async def _by_edge(settings: Settings, options: Options, done: Done) -> AsyncGen
     """Through the edge, with the SDK."""
     own = placing.endpoint_url(settings)
     urls = options.endpoint or (own,)
-    # What this home signs is for its own edge alone.
+    # What this home signs is for its own edge alone, and its certificate proves no other.
     is_own = {url.rstrip("/") for url in urls} == {own}
     try:
         client = AsyncClient(
@@ -219,6 +219,7 @@ async def _by_edge(settings: Settings, options: Options, done: Done) -> AsyncGen
             version=options.version,
             timeout_s=min(_ATTEMPT_S, options.deadline_s),
             deadline_s=options.deadline_s,
+            tls=placing.own_trust(settings) if is_own else None,
         )
     except ValueError as exc:
         raise UsageError(f"the endpoint cannot be asked like that: {exc}") from exc

@@ -47,13 +47,14 @@ def _demo(settings: Settings) -> None:
     code = promoting.run(settings, request, as_json=False)
     if code is not Exit.DONE:
         sys.exit(code)
-    _ask(placing.endpoint_url(settings), placing.own_key(settings))
+    _ask(settings)
 
 
-def _ask(url: str, key: str | None) -> None:
+def _ask(settings: Settings) -> None:
     from serving.client import Client
 
-    with Client(url, api_key=key) as client:
+    url, key = placing.endpoint_url(settings), placing.own_key(settings)
+    with Client(url, api_key=key, tls=placing.own_trust(settings)) as client:
         correction = client.correct(TEXT)
     click.echo("")
     click.echo(f"asked:    {TEXT}")

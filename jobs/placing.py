@@ -8,6 +8,7 @@ import getpass
 import http.client
 import os
 import socket
+import ssl
 import time
 import urllib.parse
 import urllib.request
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from jobs.errors import UsageError
 from jobs.progress import Terminal
 from jobs.settings import Settings
-from jobs.stack import Stack
+from jobs.stack import Stack, edge_settings
 from pipelines import breakglass, local, ownership
 from pipelines.config import PromotionConfig
 from pipelines.place import Place
@@ -141,6 +142,24 @@ def own_keys(settings: Settings) -> Callable[[], str | None]:
         return made[-1][1]
 
     return now
+
+
+def own_trust(settings: Settings) -> ssl.SSLContext | None:
+    """What the edge of this home is known by, whoever signed its certificate: the certificate that
+    it is started with. None where it has none. Host names are compared as ever.
+
+    Raises:
+        UsageError: the edge's settings or the certificate cannot be read.
+    """
+    own = edge_settings(settings).tls
+    if own is None:
+        return None
+    try:
+        trust = ssl.create_default_context(cafile=own.certificate)
+    except OSError as exc:  # ssl.SSLError is one
+        raise UsageError(f"the edge's certificate {own.certificate} cannot be read: {exc}") from exc
+    trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what signed it need not be in the file
+    return trust
 
 
 def running_cluster(settings: Settings) -> str:

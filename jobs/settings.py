@@ -12,6 +12,7 @@ from pathlib import Path
 from jobs import web_address
 from jobs.errors import UsageError
 from registry.wording import check_line, shown
+from serving.edge.home import usual_settings
 
 MAX_PATH_CHARS = 4096  # Linux's PATH_MAX
 _MANAGED = ("databricks", "databricks-uc")
@@ -54,8 +55,7 @@ class Settings:
     @property
     def edge_file(self) -> Path | None:
         """The edge's settings, None for its defaults."""
-        usual = self.home / "edge.yaml"
-        return self.edge_config or (usual if os.path.lexists(usual) else None)
+        return self.edge_config or usual_settings(self.home)
 
     @property
     def cache(self) -> Path:

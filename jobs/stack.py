@@ -28,6 +28,7 @@ from jobs.errors import StackError, UsageError
 from jobs.settings import Settings
 from pipelines.worker import OFFLINE_ENV
 from serving.edge import settings_file
+from serving.edge.config import EdgeSettings
 from serving.edge.home import EdgeHome
 from serving.edge.process import stop_left_over
 from serving.errors import EdgeError
@@ -142,11 +143,10 @@ class Stack:
         # Whether the port is free is for the edge to see: an Envoy of its own that outlived a
         # crash holds it and is taken over.
         host, port = self.settings.endpoint_host, self.settings.endpoint_port
-        more, scheme = [], "http"
-        if self.settings.edge_file is not None:
-            more = ["--config", str(self.settings.edge_file)]
-            # Read here too, so that a fault in it is an error of this command.
-            scheme = _scheme(self.settings.edge_file)
+        file = self.settings.edge_file
+        more = [] if file is None else ["--config", str(file)]
+        # Read here too, so that a fault in it is an error of this command.
+        scheme = "http" if edge_settings(self.settings).tls is None else "https"
         facts = {"host": host, "port": port, "ray_address": ray_address, "scheme": scheme}
         self.note(f"starting the edge on {scheme}://{host}:{port}")
         self.edge.start(
@@ -258,10 +258,10 @@ def _own_folder(folder: Path) -> None:
         )
 
 
-def _scheme(edge_file: Path) -> str:
-    """What an edge of these settings speaks. Raises UsageError where they cannot be."""
+def edge_settings(settings: Settings) -> EdgeSettings:
+    """What the edge of this home is started with. Raises UsageError where that cannot be."""
     try:
-        return "https" if settings_file.load(edge_file).tls is not None else "http"
+        return settings_file.load(settings.edge_file)
     except EdgeError as exc:
         raise UsageError(str(exc)) from exc
 

@@ -7,7 +7,6 @@ the promotion, and the verdict is bound to that digest. Defaults make the demo w
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import re
@@ -28,12 +27,11 @@ from pipelines.waivers import WaiverPolicy
 from registry import reading, strict_yaml
 from registry.engine_settings import EngineSettings
 from registry.model import check_model_name, content_digest
-from registry.wording import shown
+from registry.wording import shown, unknown_key
 from serving.slo import SLO
 
 MAX_BYTES = 64 << 10
 """Size of a settings file; reading YAML takes its time."""
-MAX_KEY_CHARS = 60
 MAX_DURATION_S = 7 * 24 * 3600
 MAX_NUMBER = 10**15
 MAX_FRONT_ENDS = 64
@@ -243,21 +241,11 @@ def _unknown_keys(cls: type, raw: Mapping[Any, Any], prefix: str) -> Iterator[st
         if kind is None and (instead := retired_keys.RETIRED.get(name)) is not None:
             yield f"{name} {instead}"
         elif kind is None:
-            close = difflib.get_close_matches(str(key)[:MAX_KEY_CHARS], hints, n=1)
-            hint = (
-                f", did you mean {close[0]}?" if close else f"; known: {', '.join(sorted(hints))}"
-            )
-            yield f"unknown key {prefix}{_plain(key)}{hint}"
+            yield unknown_key(key, hints, prefix)
         elif dataclasses.is_dataclass(kind) and isinstance(value, dict):
             yield from _unknown_keys(typing.cast(type, kind), value, f"{name}.")
         elif isinstance(value, list):
             yield from _unknown_in_items(kind, value, name)
-
-
-def _plain(key: Any) -> str:
-    """A key as it was written, unless that could not be shown."""
-    text = str(key)
-    return text if text.isprintable() and len(text) <= MAX_KEY_CHARS else shown(text)
 
 
 def _unknown_in_items(kind: Any, items: list[Any], prefix: str) -> Iterator[str]:

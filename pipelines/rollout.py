@@ -14,6 +14,7 @@ import enum
 from dataclasses import dataclass
 
 from pipelines.rollout_policy import RolloutPolicy
+from serving.directory_state import DirectorySettings
 from serving.edge.interval import Interval
 from serving.slo import SLO, Sli, trial
 from serving.slo.trial import Finding, Trial
@@ -21,6 +22,10 @@ from serving.slo.trial import Finding, Trial
 GOING_BACK = 0.9
 """Share of requests that a version must answer to stay when somebody goes back to it. He knows
 that the one in charge is worse; the promise is not what decides between the two."""
+
+GONE_S = DirectorySettings().heartbeat_timeout_s
+"""A version is without a replica once looks have found none for longer than this, seconds. One look
+may come between two signs of life of a replica on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,8 @@ class Observation:
 
     counted: Interval | None
     ready_replicas: int | None
+    absent_s: float = 0.0
+    """For how long looks have found no ready replica, all of them; 0 at the first one."""
     beside: Interval | None = None
     """The old version's requests of the same time. They are told and decide nothing: what is
     promised is promised whatever the old version does."""
@@ -74,10 +81,21 @@ class Decision:
     """What was decided by, one per half of the promise; empty where nothing was counted."""
 
 
+def absent_since(before_s: float | None, ready_replicas: int | None, now_s: float) -> float | None:
+    """When looks began to find no ready replica; None where this one found some, or could not tell.
+
+    `before_s` is what it was at the look before.
+    """
+    if ready_replicas != 0:
+        return None
+    return now_s if before_s is None else before_s
+
+
 def decide(terms: Terms, *, step_age_s: float, observed: Observation) -> Decision:
     """The next move at one step of a rollout."""
-    if observed.ready_replicas == 0:
-        return Decision(move=Move.REVERT, reason="the new version has no ready replica left")
+    if observed.absent_s > GONE_S:
+        reason = f"the new version has had no ready replica for {observed.absent_s:.1f} s"
+        return Decision(move=Move.REVERT, reason=reason)
     if observed.counted is None or observed.ready_replicas is None:
         return _wait(terms, step_age_s, "the edge's counts could not be read", ())
     trials = tuple(trial.of(observed.counted, terms.slo, sli) for sli in terms.slis)
@@ -87,6 +105,8 @@ def decide(terms: Terms, *, step_age_s: float, observed: Observation) -> Decisio
         reason = "; ".join([*told, *_beside(observed.beside, terms.slo, broken)])
         return Decision(move=Move.REVERT, reason=reason, trials=trials)
     lacking = [text for t in trials if (text := _lacking(terms, t)) is not None]
+    if observed.ready_replicas == 0:
+        lacking.append("no replica is ready now")
     if lacking:
         return _wait(terms, step_age_s, "; ".join(lacking), trials)
     left_s = terms.policy.bake_s - step_age_s

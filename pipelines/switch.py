@@ -145,7 +145,14 @@ class Switch:
         """
         if in_charge is None or in_charge == new or in_charge not in self._plane.running():
             return None
-        return in_charge if self._plane.ready_replicas(in_charge) else None
+        return in_charge if self._answers(in_charge) else None
+
+    def _answers(self, version: int) -> bool:
+        """Whether it has a ready replica; one whose sign of life is late is waited for."""
+        began = self._clock()
+        while self._plane.ready_replicas(version) == 0 and self._clock() - began <= rollout.GONE_S:
+            self._sleep(LOOK_EVERY_S)
+        return bool(self._plane.ready_replicas(version))
 
     def _retire_all_but(self, new: int) -> None:
         """Drains what served before and what interrupted rollouts left. It is decided already, so
@@ -185,13 +192,17 @@ class Switch:
         began = self._clock()
         mine = _Tally(self._plane, new)
         others = None if old is None else _Tally(self._plane, old)
+        absent_s: float | None = None
         while True:
             self._check_owner()
             self._probe()
             age_s = self._clock() - began
+            ready = self._plane.ready_replicas(new)
+            absent_s = rollout.absent_since(absent_s, ready, age_s)
             seen = Observation(
                 counted=mine.until(age_s),
-                ready_replicas=self._plane.ready_replicas(new),
+                ready_replicas=ready,
+                absent_s=0.0 if absent_s is None else age_s - absent_s,
                 beside=None if others is None else others.until(age_s),
             )
             decision = rollout.decide(self._terms, step_age_s=age_s, observed=seen)

@@ -6,9 +6,12 @@ lines of a log or flood a terminal.
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
+from collections.abc import Collection, Iterable
 
 SHOWN_CHARS = 80
+_KEY_CHARS = 60
 BREAKING = ("Cc", "Cs", "Zl", "Zp")
 TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -18,6 +21,22 @@ def shown(value: object) -> str:
     """A value as Python writes it, on one line, cut where it is long."""
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
+
+
+def unknown_key(key: object, known: Iterable[str], prefix: str = "") -> str:
+    """Says that a key is none, and which one is meant; where none is like it, which there are."""
+    text, names = str(key), sorted(known)
+    plain = text if text.isprintable() and len(text) <= _KEY_CHARS else shown(text)
+    close = difflib.get_close_matches(text[:_KEY_CHARS], names, n=1)
+    hint = f", did you mean {close[0]}?" if close else f"; known: {', '.join(names)}"
+    return f"unknown key {prefix}{plain}{hint}"
+
+
+def refuse_unknown(given: Iterable[object], known: Collection[str], prefix: str = "") -> None:
+    """Raises ValueError for the first key that is none."""
+    for key in given:
+        if key not in known:
+            raise ValueError(unknown_key(key, known, prefix))
 
 
 def size(count_bytes: int) -> str:

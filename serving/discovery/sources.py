@@ -8,10 +8,12 @@ really shows.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 from typing import Any, Protocol
 
 from registry import strict_yaml
+from registry.wording import refuse_unknown, shown
 from serving import endpoint
 from serving.discovery import errors, files, observation
 
@@ -84,12 +86,13 @@ def parse_listing(
 ) -> observation.Listing:
     """A listing from decoded JSON or YAML; raises SourceFailed naming `origin` and the fault."""
     try:
+        refuse_unknown(_object(data), ("generation", "endpoints"))
         generation = data.get("generation", default_generation)
         return observation.Listing(
             generation=int(generation),
             endpoints=tuple(endpoint_from_json(item) for item in data["endpoints"]),
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+    except (KeyError, TypeError, ValueError) as exc:
         raise errors.SourceFailed(
             f"the endpoints from {origin} are not valid: {type(exc).__name__} {exc}. "
             f'Expected {{"endpoints": [{{"replica_id", "model", "version", "digest", "host", '
@@ -99,6 +102,7 @@ def parse_listing(
 
 def endpoint_from_json(data: Any) -> endpoint.Endpoint:
     """One endpoint; raises KeyError, TypeError or ValueError."""
+    refuse_unknown(_object(data), _FIELDS)
     return endpoint.Endpoint(
         replica_id=str(data["replica_id"]),
         model=str(data["model"]),
@@ -109,6 +113,15 @@ def endpoint_from_json(data: Any) -> endpoint.Endpoint:
         state=endpoint.EndpointState(data.get("state", endpoint.EndpointState.READY)),
         zone=None if data.get("zone") is None else str(data["zone"]),
     )
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(endpoint.Endpoint))
+
+
+def _object(data: Any) -> dict[Any, Any]:
+    if not isinstance(data, dict):
+        raise TypeError(f"expected an object, found {shown(data)}")
+    return data
 
 
 def endpoint_to_json(replica: endpoint.Endpoint) -> dict[str, Any]:

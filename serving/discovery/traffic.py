@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from registry.wording import refuse_unknown
 from serving import fence
 from serving.discovery import errors, files, shares
 from serving.discovery.shares import Mirror, ModelTraffic, Weight, whole
@@ -180,6 +181,8 @@ def from_json(data: object) -> TrafficPlan:
 def _parse(data: object) -> TrafficPlan:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"expected an object with format {FORMAT!r}, found {str(data)[:80]!r}")
+    # Passed over, it would be lost as soon as somebody changes the plan and writes it anew.
+    refuse_unknown(data, ("format", "epoch", "models", "claims"))
     return TrafficPlan(
         epoch=_whole_number(data["epoch"], "epoch"),
         models=tuple(_model(item) for item in data["models"]),
@@ -188,6 +191,11 @@ def _parse(data: object) -> TrafficPlan:
 
 
 def _model(item: Any) -> ModelTraffic:
+    refuse_unknown(item, ("model", "epoch", "weights", "mirrors"), "models.")
+    for weight in item["weights"]:
+        refuse_unknown(weight, ("version", "percent"), "models.weights.")
+    for mirrored in item.get("mirrors", ()):  # older files have none
+        refuse_unknown(mirrored, ("version", "fraction"), "models.mirrors.")
     weights = tuple(
         Weight(
             version=_whole_number(weight["version"], "version"),
@@ -200,13 +208,15 @@ def _model(item: Any) -> ModelTraffic:
             version=_whole_number(mirrored["version"], "version"),
             fraction=_number(mirrored["fraction"], "fraction"),
         )
-        for mirrored in item.get("mirrors", ())  # older files have none
+        for mirrored in item.get("mirrors", ())
     )
     return ModelTraffic(model=_text(item["model"], "model"), weights=weights, mirrors=mirrors)
 
 
 def _claims(data: Any) -> list[Any]:
     """The claims of a plan. Older files have each model's epoch beside its shares, and no owner."""
+    for claim in data.get("claims", ()):
+        refuse_unknown(claim, ("model", "epoch", "owner"), "claims.")
     return data["claims"] if "claims" in data else [m for m in data["models"] if m.get("epoch")]
 
 

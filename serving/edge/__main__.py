@@ -14,13 +14,19 @@ from serving import program
 from serving.discovery import choose
 from serving.edge import config, home, service, settings_file
 
+_log = logging.getLogger(__name__)
+
 
 def parser() -> argparse.ArgumentParser:
     """The options; each stands for a field of EdgeSettings where the names agree."""
     options = argparse.ArgumentParser(prog="python -m serving.edge", description=__doc__)
     options.add_argument("--home", type=Path, required=True, help="liftlock's home directory")
     choose.add_options(options)
-    options.add_argument("--config", type=Path, help="YAML file of settings; options win over it")
+    options.add_argument(
+        "--config",
+        type=Path,
+        help="settings in YAML, not the home's edge.yaml; options win over it",
+    )
     options.add_argument("--listen-host", help="IP address")
     options.add_argument("--port", type=int)
     options.add_argument("--admin-port", type=int, help="0: any free")
@@ -49,7 +55,9 @@ async def _run(given: argparse.Namespace) -> None:
 
 
 def _settings(given: argparse.Namespace) -> config.EdgeSettings:
-    from_file = settings_file.load(given.config)
+    file = given.config or home.usual_settings(given.home)
+    from_file = settings_file.load(file)
+    _log.info("settings: %s", file or f"the defaults, as {given.home} has no edge.yaml")
     names = ("listen_host", "port", "admin_port", "workers", "access_log")
     named = {n: getattr(given, n) for n in names if getattr(given, n) is not None}
     return dataclasses.replace(from_file, **named)

@@ -103,6 +103,13 @@ class EdgeHome:
             )
 
 
+def usual_settings(home: Path) -> Path | None:
+    """`edge.yaml` of a liftlock home, None where there is none."""
+    usual = home / "edge.yaml"
+    # A link to a file that is gone counts: it is refused, where the defaults would be an open edge.
+    return usual if os.path.lexists(usual) else None
+
+
 @contextlib.contextmanager
 def sole_instance(home: EdgeHome) -> Iterator[None]:
     """Be the only edge of this home; raises EdgeError naming the process that is it already.

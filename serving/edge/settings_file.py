@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from registry import reading, strict_yaml
-from registry.wording import shown
+from registry.wording import shown, unknown_key
 from serving.edge import config
 from serving.errors import EdgeError
 
@@ -60,7 +60,7 @@ def _unknown(cls: type, raw: dict[Any, Any], prefix: str) -> Iterator[str]:
     hints = typing.get_type_hints(cls)
     for key, value in raw.items():
         if key not in hints:
-            yield f"unknown key {prefix}{shown(key)}; known are: {', '.join(hints)}"
+            yield unknown_key(key, hints, prefix)
             continue
         for kind in (hints[key], *typing.get_args(hints[key])):
             if dataclasses.is_dataclass(kind):

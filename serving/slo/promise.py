@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 
 DAY_S = 86_400.0
-LEAST_AVAILABILITY = 1e-6
-"""Below it nothing can be told from a promise of nothing."""
+LEAST_AVAILABILITY = 0.01
+"""Whoever means a lower one has mistaken a percentage or the share of faults for it."""
 
 
 class Sli(enum.StrEnum):

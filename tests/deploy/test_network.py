@@ -97,9 +97,22 @@ def test_a_replica_answers_the_edge_and_other_parts_of_ray_only(overlay: str) ->
 
 
 @both
-def test_discovery_answers_the_edge_only(overlay: str) -> None:
-    for sender in (WORLD, "replica", "ray-head", "mlflow", "job", OPERATOR):
+def test_discovery_believes_whoever_reaches_it_and_only_edges_do(
+    overlay: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sender in (
+        WORLD,
+        PROMETHEUS,
+        "replica",
+        "ray-head",
+        "mlflow",
+        "job",
+        "discovery",
+        OPERATOR,
+    ):
         assert not reaches(overlay, sender, "discovery", "xds"), sender
+    monkeypatch.setitem(OUTSIDE, "edge", "elsewhere")
+    assert not reaches(overlay, "edge", "discovery", "xds"), "with an edge's labels elsewhere"
 
 
 @both

@@ -31,6 +31,8 @@ class FakePlane:
     """Versions that answer with another checkpoint's digest."""
     dead: set[int] = field(default_factory=set)
     """Versions that have lost their replicas."""
+    absent_looks: int = 0
+    """Looks at ready replicas, from the first, that find none."""
     never_drains: set[int] = field(default_factory=set)
     counts_readable: bool = True
     restarts: set[int] = field(default_factory=set)
@@ -108,7 +110,8 @@ class FakePlane:
         )  # fmt: skip
 
     def ready_replicas(self, version: int) -> int | None:
-        return 0 if version in self.dead else 1
+        self.absent_looks -= 1
+        return 0 if version in self.dead or self.absent_looks >= 0 else 1
 
     def retire(self, version: int, timeout_s: float) -> None:
         if version in self.never_drains:

@@ -26,6 +26,7 @@ from serving.keys.store import OWN_S, KeyStore, Terms
 from tests.fakes.engine import FakeEngine
 from tests.serving.client import stand_in
 from tests.serving.client.test_picks import served
+from tests.serving.edge.certificates import Authority
 from tests.serving.engine import loopback
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +121,29 @@ def test_another_edge_is_never_shown_such_a_key(run: Run, locked: stand_in.Seen)
     assert result.exit_code == Exit.FAULT
     assert "status 401" in result.stderr
     assert stand_in.header(locked.requests[-1], "authorization") is None
+
+
+@pytest.mark.parametrize(("address", "is_taken"), [("127.0.0.1", True), ("127.0.0.2", False)])
+def test_the_edge_of_the_home_is_known_by_its_own_certificate_under_a_name_that_it_has(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, is_taken: bool
+) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    Authority(tmp_path).issue(certificate, key, address)
+    (tmp_path / "home").mkdir()
+    settings = tmp_path / "home" / "edge.yaml"
+    settings.write_text(f"tls: {{certificate: {certificate}, key: {key}}}")
+    with loopback.serving(tls=(certificate, key)) as url:
+        assert run("-", "--endpoint", url, stdin="He go.\n").exit_code == Exit.FAULT, "no own edge"
+        monkeypatch.setattr(placing, "endpoint_url", lambda settings: url)
+        result = run("-", stdin="He go.\n")
+    assert result.stdout == ("He goes.\n" if is_taken else ""), result.stderr
+    assert ("not valid for '127.0.0.1'" in result.stderr) is not is_taken
+    certificate.unlink()
+    result = run("-", stdin="He go.\n")
+    assert (result.exit_code, f"{certificate} cannot be read" in result.stderr) == (
+        Exit.USAGE,
+        True,
+    )
 
 
 def test_an_empty_key_is_none_to_another_edge(

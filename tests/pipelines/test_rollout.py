@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rollout import Decision, Move, Observation, Terms, decide
+from pipelines.rollout import (
+    GONE_S,
+    Decision,
+    Move,
+    Observation,
+    Terms,
+    absent_since,
+    decide,
+)
 from pipelines.rollout_policy import RolloutPolicy
 from serving.edge.admin import LatencyBucket
 from serving.edge.interval import Interval
@@ -38,11 +46,12 @@ def judged(
     slow: int = 0,
     *,
     ready: int | None = 1,
+    absent_s: float = 0.0,
     age_s: float = 11.0,
     terms: Terms = TERMS,
 ) -> Decision:
     seen = None if requests is None else counted(requests, faults, slow)
-    observed = Observation(counted=seen, ready_replicas=ready)
+    observed = Observation(counted=seen, ready_replicas=ready, absent_s=absent_s)
     return decide(terms, step_age_s=age_s, observed=observed)
 
 
@@ -59,7 +68,10 @@ def judged(
         (judged(20, faults=1, age_s=61.0), Move.REVERT),
         (judged(1_000, faults=1), Move.ADVANCE),
         (judged(99, slow=1), Move.ADVANCE),
-        (judged(5, ready=0), Move.REVERT),
+        (judged(5, ready=0), Move.HOLD),
+        (judged(5, ready=0, absent_s=GONE_S), Move.HOLD),
+        (judged(5, ready=0, absent_s=GONE_S + 0.1), Move.REVERT),
+        (judged(99, faults=3, ready=0), Move.REVERT),
         (judged(5, ready=None), Move.HOLD),
         (judged(None), Move.HOLD),
         (judged(None, age_s=61.0), Move.REVERT),
@@ -71,6 +83,13 @@ def judged(
 def test_moves(decision: Decision, move: Move) -> None:
     assert decision.move is move
     assert decision.reason
+
+
+def test_replicas_are_absent_from_the_first_of_the_looks_that_all_find_none() -> None:
+    looks = [(0.0, 1), (1.0, 0), (2.0, 0), (3.0, None), (4.0, 0), (5.0, 2)]
+    since: float | None = None
+    found = [since := absent_since(since, ready, now_s) for now_s, ready in looks]
+    assert found == [None, 1.0, 1.0, None, 4.0, None]
 
 
 counts = st.integers(0, 20_000)

@@ -188,6 +188,20 @@ def test_replicas_lost_during_the_rollout_take_it_back() -> None:
     assert plane.shares == {1: 100}
 
 
+def test_a_replica_whose_sign_of_life_is_late_is_waited_for() -> None:
+    plane = FakePlane()
+    plane.absent_looks = 8  # 4 s
+    switch(plane).to(version(2), nothing, in_charge=lambda: None)
+    assert plane.shares == {2: 100}
+
+
+def test_the_version_in_charge_is_waited_for_too_and_keeps_its_share_meanwhile() -> None:
+    plane = serving(1)
+    plane.absent_looks = 8
+    switch(plane).to(version(2), nothing, in_charge=lambda: 1)
+    assert "weights {1: 90, 2: 10}" in plane.events
+
+
 def test_wrong_bytes_behind_the_right_number_are_noticed() -> None:
     plane = serving(1)
     plane.lying.add(2)

@@ -20,7 +20,7 @@ from serving.discovery.kubernetes import settings, source
 
 def main() -> int:
     """Exit code 0, 1 where the cluster cannot be asked, 2 for options that make no sense."""
-    options = _options()
+    options = parser().parse_args()
     namespace = None if options.all_namespaces else options.namespace
     try:
         watched = source.kubernetes_source(
@@ -68,24 +68,25 @@ def _as_json(listing: observation.Listing) -> dict[str, object]:
     }
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(
         prog="python -m serving.discovery.kubernetes",
         description="Show the endpoints that discovery sees on a Kubernetes cluster.",
     )
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = options.add_mutually_exclusive_group(required=True)
     where.add_argument("--namespace", help="the namespace to watch")
     where.add_argument("--all-namespaces", action="store_true", help="takes a ClusterRole")
-    parser.add_argument(
+    options.add_argument(
         "--selector", default=settings.SELECTOR, help="labels of the Services (%(default)s)"
     )
-    parser.add_argument("--port-name", help="needed where a Service has several ports")
-    parser.add_argument("--kubeconfig", type=Path, help="default: the pod's own account")
-    parser.add_argument("--once", action="store_true", help="the first listing and no more")
-    parser.add_argument(
+    options.add_argument("--port-name", help="needed where a Service has several ports")
+    options.add_argument("--kubeconfig", type=Path, help="default: the pod's own account")
+    options.add_argument("--once", action="store_true", help="the first listing and no more")
+    options.add_argument(
         "--patience", type=float, default=30.0, help="seconds to wait for it (%(default)s)"
     )
-    return parser.parse_args()
+    return options
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,34 @@ async def test_a_file_that_cannot_be_understood_is_a_failure(
         path.write_text(content)
     with pytest.raises(errors.SourceFailed, match=r"endpoints\.yaml"):
         await sources.StaticFileSource(path).list()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("endpoint: []", "unknown key endpoint, did you mean endpoints?"),
+        ("endpoints: [{replica: r, model: m}]", "unknown key replica, did you mean replica_id?"),
+        ("{endpoints: [], version: 2}", "unknown key version; known: endpoints, generation"),
+    ],
+)
+async def test_a_misspelled_key_is_told_with_the_right_one(
+    tmp_path: Path, content: str, told: str
+) -> None:
+    path = tmp_path / "endpoints.yaml"
+    path.write_text(content)
+    with pytest.raises(errors.SourceFailed) as refused:
+        await sources.StaticFileSource(path).list()
+    assert told in str(refused.value)
+
+
+async def test_the_list_of_the_documentation_is_one(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "edge.md").read_text()
+    (block,) = re.findall(r"^    (endpoints:\n(?:    .*\n)+)", text, re.MULTILINE)
+    path = tmp_path / "endpoints.yaml"
+    path.write_text(block.replace("\n    ", "\n"))
+    one, other = (await sources.StaticFileSource(path).list()).endpoints
+    assert (one.host, one.port, one.state) == ("127.0.0.1", 8101, EndpointState.READY)
+    assert (other.state, other.zone) == (EndpointState.DRAINING, "zone-a")
 
 
 class FakeDirectory:

@@ -159,6 +159,21 @@ def test_a_damaged_plan_is_refused_as_such(data: Any) -> None:
         traffic.from_json(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({**VALID, "model": []}, "unknown key model, did you mean models?"),
+        ({**VALID, "models": [{**VALID["models"][0], "mirror": []}]}, "did you mean mirrors?"),
+        (mirrored({"version": 2, "fractions": 1}), "models.mirrors.fractions, did you mean"),
+        ({**VALID, "claims": [{"model": "m", "epochs": 1}]}, "claims.epochs, did you mean epoch?"),
+    ],
+)
+def test_a_misspelled_key_of_a_plan_is_told_with_the_right_one(data: Any, told: str) -> None:
+    with pytest.raises(errors.TrafficPlanInvalid) as refused:
+        traffic.from_json(data)
+    assert told in str(refused.value)
+
+
 @pytest.mark.parametrize("content", [b'{"epoch": 1', b"", b"\xff", b"[" * 100_000])
 def test_a_file_that_is_no_json_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "traffic.json"

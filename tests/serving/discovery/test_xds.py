@@ -187,6 +187,32 @@ async def test_many_envoys_each_get_everything_and_leave_without_a_trace(world: 
     await world.until(lambda: world.discovery.server.edges() == ())
 
 
+async def test_who_asks_whether_we_live_while_nothing_happens_stays(world: World) -> None:
+    reader, writer = await asyncio.open_unix_connection(world.address.removeprefix("unix:"))
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS))
+    for _ in range(4):  # the last was one too many
+        writer.write(frame(PING, b"we live?"))
+        async with asyncio.timeout(5):
+            while (kind := await next_kind(reader)) != PING:
+                assert kind != GOAWAY
+        await asyncio.sleep(1.05)
+    writer.close()
+
+
+SETTINGS, PING, GOAWAY = 4, 6, 7
+
+
+def frame(kind: int, payload: bytes = b"") -> bytes:
+    """One of HTTP/2, of the connection itself (RFC 9113, 4.1)."""
+    return len(payload).to_bytes(3) + bytes([kind]) + bytes(5) + payload
+
+
+async def next_kind(reader: asyncio.StreamReader) -> int:
+    head = await reader.readexactly(9)
+    await reader.readexactly(int.from_bytes(head[:3]))
+    return head[3]
+
+
 async def test_an_address_that_is_taken_is_an_error_that_says_so(tmp_path: Path) -> None:
     one, two = World(tmp_path), World(tmp_path)
     port = await one.discovery.listen("127.0.0.1:0")

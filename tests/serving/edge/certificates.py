@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1 and localhost."""
+    """Signs certificates for localhost and an address."""
 
     def __init__(self, folder: Path) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -23,13 +23,13 @@ class Authority:
         self.file = folder / "authority.pem"
         self.file.write_bytes(_pem(made.sign(self._key, hashes.SHA256())))
 
-    def issue(self, certificate: Path, key: Path) -> int:
+    def issue(self, certificate: Path, key: Path, address: str = "127.0.0.1") -> int:
         """Put a new certificate and its key there, by renames; returns its serial number."""
         private = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "edge")])
         hosts: list[x509.GeneralName] = [
             x509.DNSName("localhost"),
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+            x509.IPAddress(ipaddress.ip_address(address)),
         ]
         made = _builder(name, self._name, private.public_key())
         made = made.add_extension(x509.SubjectAlternativeName(hosts), critical=False)

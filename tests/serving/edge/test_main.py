@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -73,6 +74,21 @@ async def test_a_killed_service_leaves_traffic_running_and_its_heir_takes_over(
     assert after.envoy_pid == before.envoy_pid
     assert callers.failures == []
     assert callers.versions.total() > 50
+
+
+def test_the_homes_settings_are_taken_unless_others_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    given = ["--home", str(tmp_path), "--endpoints", "none.json"]
+    usual, other = tmp_path / "edge.yaml", tmp_path / "other.yaml"
+    usual.write_text("keys: {required: true}")
+    other.write_text("port: 0")
+    assert edge_main.main([*given, "--config", str(other)]) == 1
+    assert capsys.readouterr().err.startswith(f"edge: edge settings {other}: ")
+    assert edge_main.main(given) == 1
+    assert "keys" in capsys.readouterr().err, "they are asked for, and there are none"
+    assert f"settings: {usual}" in caplog.text
 
 
 def test_a_wrong_setting_ends_it_with_one_line(

@@ -50,9 +50,9 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("prot: 8000", "unknown key 'prot'"),
-        ("keys: {require: true}", "unknown key keys.'require'"),
-        ("quotas: [{model: a, rate: 5}]", "unknown key quotas.'rate'"),
+        ("prot: 8000", "unknown key prot, did you mean port?"),
+        ("keys: {require: true}", "unknown key keys.require, did you mean required?"),
+        ("quotas: [{model: a, rate: 5}]", "unknown key quotas.rate, did you mean rate_rps?"),
         ("keys: {required: yes please}", "keys.required"),
         ('port: "8000"', "port: Input should be a valid integer"),
         ("port: 0", "port must be 1 to 65535"),

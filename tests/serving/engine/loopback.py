@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import uvicorn
 
@@ -26,8 +27,10 @@ def serving(
     limits: Limits = LIMITS,
     http: type[GuardedHttp] = GuardedHttp,
     keep_alive_s: float = 60,
+    tls: tuple[Path, Path] | None = None,
 ) -> Iterator[str]:
-    """The base URL of a ready replica; the server is gone afterwards."""
+    """The base URL of a ready replica; the server is gone afterwards. `tls`: certificate, key."""
+    certificate, key = tls or (None, None)
     identity = Identity(model="grammar", version=7, digest=MANIFEST.digest)
     state = ReplicaState(identity, limits, warmup_token="s")
     state.phase = Phase.READY
@@ -36,13 +39,14 @@ def serving(
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
         timeout_graceful_shutdown=1, http=http, timeout_keep_alive=keep_alive_s,
+        ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     server = _Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     try:
         assert server.up.wait(_START_S)
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{sock.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(_START_S)

@@ -22,7 +22,7 @@ def test_the_budget_is_what_the_objective_leaves() -> None:
     [
         {"latency_quantile": 0.4}, {"latency_quantile": 1.0}, {"latency_ms": 0.0},
         {"availability": 1.0}, {"availability": 0.0}, {"window_days": 0},
-        {"expected_peak_rps": 0.0}, {"availability": 1e-16}, {"latency_ms": math.nan},
+        {"expected_peak_rps": 0.0}, {"availability": 0.009}, {"latency_ms": math.nan},
         {"latency_ms": math.inf}, {"expected_peak_rps": math.nan},
     ],
 )  # fmt: skip

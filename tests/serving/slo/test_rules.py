@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from pipelines import config as configs
+from serving.discovery import __main__ as discovery
+from serving.edge import write_bootstrap
 from serving.edge.admin import LatencyBucket
 from serving.edge.interval import Interval
 from serving.slo import SLO, Sli, burn, dashboard, promql, rules
@@ -73,6 +75,20 @@ def test_shipped_scrape_configuration_names_the_jobs_and_the_rules() -> None:
     prom.check("config", path)
     jobs = {job["job_name"] for job in yaml.safe_load(path.read_text())["scrape_configs"]}
     assert {promql.EDGE_JOB, promql.REPLICA_JOB} <= jobs
+
+
+def test_scraped_ports_are_those_that_the_programs_take_by_themselves() -> None:
+    found = yaml.safe_load((prom.ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+    asked = {
+        job["job_name"]: target
+        for job in found["scrape_configs"]
+        for static in job["static_configs"]
+        for target in static["targets"]
+    }
+    admin_port = write_bootstrap.parser().get_default("admin_port")
+    assert asked.pop(promql.EDGE_JOB) == f"127.0.0.1:{admin_port}"
+    assert asked.pop("liftlock-discovery") == discovery.parser().get_default("feed")
+    assert asked.keys() == {promql.REPLICA_JOB}, "each replica is given its port"
 
 
 def test_a_prometheus_in_the_cluster_takes_the_rules_and_has_the_jobs_they_go_by(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from serving.edge.admin import LatencyBucket
 from serving.edge.interval import Interval
 from serving.slo import SLO, Sli, trial
+from serving.slo.promise import LEAST_AVAILABILITY
 from serving.slo.trial import Finding
 
 objectives = st.floats(0.5, 0.99999)
@@ -81,7 +82,7 @@ def test_so_many_without_a_fault_show_it_and_one_fewer_do_not(availability: floa
     assert tried(enough - 1, 0, availability).finding is Finding.LIKELY
 
 
-@pytest.mark.parametrize("availability", [1e-6, math.nextafter(1.0, 0.0)])
+@pytest.mark.parametrize("availability", [LEAST_AVAILABILITY, math.nextafter(1.0, 0.0)])
 def test_promises_at_the_ends_of_what_can_be_promised_are_judged_too(availability: float) -> None:
     assert tried(0, 0, availability).finding is Finding.LIKELY
     assert tried(10**18, 0, availability).finding is Finding.KEPT
