@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from serving.client import calls, refusals, types
+from serving.client import calls, limits, refusals, types
 from serving.client.async_driver import AsyncDriver
 from serving.client.exchange import Exchanged
 from serving.client.reader import Reader
@@ -157,19 +157,18 @@ def _pieces(streamed: _Streamed, driver: SyncDriver) -> Generator[types.Piece, N
         yield from reader.pieces(opened.events)
         while not reader.complete:
             yield from reader.pieces(opened.parser.feed(_chunk(streamed, reader, opened, until_s)))
-        with contextlib.suppress(httpx.RequestError):
+        with contextlib.suppress(httpx.RequestError), limits.within(streamed.left_s(until_s)):
             next(opened.chunks, None)  # the end, after which the connection can be used again
 
 
 def _chunk(streamed: _Streamed, reader: Reader, opened: Opened, until_s: float) -> bytes:
     try:
-        chunk: bytes | None = next(opened.chunks, None)
+        with limits.within(streamed.left_s(until_s)):
+            chunk: bytes | None = next(opened.chunks, None)
     except httpx.TimeoutException as exc:
         raise reader.late(streamed.opening.deadline_s) from exc
     except httpx.RequestError as exc:
         raise reader.broken(f"{type(exc).__name__}: {exc}") from exc
-    if streamed.left_s(until_s) <= 0:
-        raise reader.late(streamed.opening.deadline_s)
     if chunk is None:
         raise reader.broken("it ended without [DONE]")
     return chunk

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import httpx
 
-from serving.client import sse, transport
+from serving.client import limits, sse, transport
 from serving.client.steps import Flow, Opened, Outcome, Race, Send, T
 
 
@@ -19,6 +20,8 @@ class SyncDriver:
         self._http = (
             httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._streams
         )
+        for client in (self._http, self._streams):
+            limits.hold(client)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -47,23 +50,18 @@ class SyncDriver:
             flow.close()
 
     def _send(self, step: Send) -> Outcome:
-        until_s = time.monotonic() + step.timeout_s
         try:
-            with self._http.stream(
-                step.method,
-                step.address + step.path,
-                headers=dict(step.headers),
-                content=step.content,
-                timeout=transport.timeout(step),
-            ) as response:
-                body = bytearray()
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if time.monotonic() > until_s:  # httpx limits each read, not their sum
-                        return transport.too_slow(step)
+            with limits.within(step.timeout_s):
+                response = self._http.request(
+                    step.method,
+                    step.address + step.path,
+                    headers=dict(step.headers),
+                    content=step.content,
+                    timeout=transport.timeout(step),
+                )
         except httpx.RequestError as exc:
             return transport.failure(exc)
-        return transport.reply(response, bytes(body))
+        return transport.reply(response, response.content)
 
     def _open(self, step: Send) -> Outcome:
         request = self._streams.build_request(
@@ -73,23 +71,18 @@ class SyncDriver:
             content=step.content,
             timeout=transport.timeout(step),
         )
-        until_s = time.monotonic() + step.timeout_s
         try:
-            response = self._streams.send(request, stream=True)
+            with limits.within(step.timeout_s), contextlib.ExitStack() as held:
+                response = self._streams.send(request, stream=True)
+                held.callback(response.close)
+                found = self._first_event(response)
+                if isinstance(found, Opened):
+                    held.pop_all()
+                return found
         except httpx.RequestError as exc:
             return transport.failure(exc)
-        opened = False
-        try:
-            found = self._first_event(step, response, until_s)
-            opened = isinstance(found, Opened)
-            return found
-        except httpx.RequestError as exc:
-            return transport.failure(exc)
-        finally:
-            if not opened:
-                response.close()
 
-    def _first_event(self, step: Send, response: httpx.Response, until_s: float) -> Outcome:
+    def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
             return transport.reply(response, response.read())
         parser, chunks = sse.Parser(), response.iter_bytes()
@@ -103,6 +96,4 @@ class SyncDriver:
                     response=response,
                     chunks=chunks,
                 )
-            if time.monotonic() > until_s:
-                return transport.too_slow(step)
         return transport.no_event()
