@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from serving.client import orphans, retry, sse, transport
+from serving.client import orphans, retry, size, sse, transport
 from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T, Wait
 
 
@@ -83,14 +83,14 @@ class AsyncDriver:
                 await orphans.close(client)
 
     async def _whole(self, step: Send, http: httpx.AsyncClient) -> Outcome:
-        response = await http.request(
+        async with http.stream(
             step.method,
             step.address + step.path,
             headers=dict(step.headers),
             content=step.content,
             timeout=transport.timeout(step),
-        )
-        return transport.reply(response, response.content)
+        ) as response:
+            return await _read(response)
 
     async def _race(self, race: Race) -> Raced:
         first = asyncio.ensure_future(self._attempt(race.first, self._left_early))
@@ -130,7 +130,7 @@ class AsyncDriver:
 
     async def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
-            return transport.reply(response, await response.aread())
+            return await _read(response)
         parser, chunks = sse.Parser(), response.aiter_bytes()
         async for chunk in chunks:
             events = parser.feed(chunk)
@@ -143,6 +143,14 @@ class AsyncDriver:
                     chunks=chunks,
                 )
         return transport.no_event()
+
+
+async def _read(response: httpx.Response) -> Outcome:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        size.check(len(body))
+    return transport.reply(response, bytes(body))
 
 
 def _decides(attempt: asyncio.Future[Outcome]) -> bool:

@@ -69,6 +69,14 @@ class Reader:
             request_id=self.around.request_id,
         )
 
+    def unreadable(self, reason: str) -> errors.ServerFault:
+        """The error for a stream that is none, or too long."""
+        return errors.ServerFault(
+            f"the stream cannot be read on after {len(self.texts)} pieces ({reason}). "
+            f"What came before is incomplete; ask for fewer tokens",
+            request_id=self.around.request_id,
+        )
+
     def broken(self, reason: str) -> errors.ConnectionFailed:
         """The error for a stream that ended before it was complete."""
         return errors.ConnectionFailed(

@@ -58,6 +58,12 @@ def error(outcome: retry.Reply | retry.Failure, tried: Tried, config: Config) ->
             f"{config.deadline_s:g}), or send a shorter text",
             request_id=tried.request_id,
         )
+    if outcome.kind is retry.FailureKind.UNREADABLE:
+        return errors.ServerFault(
+            f"the answer of {tried.addresses[-1]} cannot be read ({outcome.reason}). "
+            f"Is the address that of a liftlock endpoint?",
+            request_id=tried.request_id,
+        )
     return errors.ConnectionFailed(
         f"no answer from {where} {how_often} ({outcome.reason}). "
         f"Is the endpoint running there? `liftlock status` says where it is",

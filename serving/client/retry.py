@@ -26,6 +26,8 @@ class FailureKind(enum.Enum):
     """The connection broke; the endpoint may or may not have done the work."""
     TIMEOUT = "timeout"
     """No answer in the time allowed for the attempt."""
+    UNREADABLE = "unreadable"
+    """An answer that is none, as it would be again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from serving.client import calls, limits, refusals, types
+from serving.client import calls, errors, limits, refusals, types
 from serving.client.async_driver import AsyncDriver
 from serving.client.exchange import Exchanged
 from serving.client.reader import Reader
@@ -156,22 +156,36 @@ def _pieces(streamed: _Streamed, driver: SyncDriver) -> Generator[types.Piece, N
         reader = streamed.begun(done)
         yield from reader.pieces(opened.events)
         while not reader.complete:
-            yield from reader.pieces(opened.parser.feed(_chunk(streamed, reader, opened, until_s)))
+            yield from reader.pieces(_events(streamed, reader, opened, until_s))
         with contextlib.suppress(httpx.RequestError), limits.within(streamed.left_s(until_s)):
             next(opened.chunks, None)  # the end, after which the connection can be used again
 
 
-def _chunk(streamed: _Streamed, reader: Reader, opened: Opened, until_s: float) -> bytes:
+def _events(streamed: _Streamed, reader: Reader, opened: Opened, until_s: float) -> list[str]:
     try:
         with limits.within(streamed.left_s(until_s)):
             chunk: bytes | None = next(opened.chunks, None)
-    except httpx.TimeoutException as exc:
-        raise reader.late(streamed.opening.deadline_s) from exc
+        return _fed(opened, chunk)
     except httpx.RequestError as exc:
-        raise reader.broken(f"{type(exc).__name__}: {exc}") from exc
+        raise _ended_by(exc, streamed, reader) from exc
+
+
+def _fed(opened: Opened, chunk: bytes | None) -> list[str]:
     if chunk is None:
-        raise reader.broken("it ended without [DONE]")
-    return chunk
+        raise httpx.RemoteProtocolError("it ended without [DONE]")
+    return opened.parser.feed(chunk)
+
+
+def _ended_by(
+    exc: TimeoutError | httpx.RequestError, streamed: _Streamed, reader: Reader
+) -> errors.ClientError:
+    match exc:
+        case TimeoutError() | httpx.TimeoutException():
+            return reader.late(streamed.opening.deadline_s)
+        case httpx.DecodingError():
+            return reader.unreadable(str(exc))
+        case _:
+            return reader.broken(f"{type(exc).__name__}: {exc}")
 
 
 async def _async_pieces(
@@ -186,24 +200,20 @@ async def _async_pieces(
             for piece in reader.pieces(opened.events):
                 yield piece
             while not reader.complete:
-                chunk = await _async_chunk(streamed, reader, opened, until_s)
-                for piece in reader.pieces(opened.parser.feed(chunk)):
+                events = await _async_events(streamed, reader, opened, until_s)
+                for piece in reader.pieces(events):
                     yield piece
             with contextlib.suppress(httpx.RequestError, TimeoutError):
                 async with asyncio.timeout(streamed.left_s(until_s)):
                     await anext(opened.chunks, None)  # the end: see CompletionStream
 
 
-async def _async_chunk(
+async def _async_events(
     streamed: _Streamed, reader: Reader, opened: Opened, until_s: float
-) -> bytes:
+) -> list[str]:
     try:
         async with asyncio.timeout(streamed.left_s(until_s)):
             chunk: bytes | None = await anext(opened.chunks, None)
-    except (TimeoutError, httpx.TimeoutException) as exc:
-        raise reader.late(streamed.opening.deadline_s) from exc
-    except httpx.RequestError as exc:
-        raise reader.broken(f"{type(exc).__name__}: {exc}") from exc
-    if chunk is None:
-        raise reader.broken("it ended without [DONE]")
-    return chunk
+        return _fed(opened, chunk)
+    except (TimeoutError, httpx.RequestError) as exc:
+        raise _ended_by(exc, streamed, reader) from exc

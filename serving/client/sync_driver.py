@@ -7,7 +7,7 @@ import time
 
 import httpx
 
-from serving.client import limits, sse, transport
+from serving.client import limits, size, sse, transport
 from serving.client.steps import Flow, Opened, Outcome, Race, Send, T
 
 
@@ -51,17 +51,19 @@ class SyncDriver:
 
     def _send(self, step: Send) -> Outcome:
         try:
-            with limits.within(step.timeout_s):
-                response = self._http.request(
+            with (
+                limits.within(step.timeout_s),
+                self._http.stream(
                     step.method,
                     step.address + step.path,
                     headers=dict(step.headers),
                     content=step.content,
                     timeout=transport.timeout(step),
-                )
+                ) as response,
+            ):
+                return _read(response)
         except httpx.RequestError as exc:
             return transport.failure(exc)
-        return transport.reply(response, response.content)
 
     def _open(self, step: Send) -> Outcome:
         request = self._streams.build_request(
@@ -84,7 +86,7 @@ class SyncDriver:
 
     def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
-            return transport.reply(response, response.read())
+            return _read(response)
         parser, chunks = sse.Parser(), response.iter_bytes()
         for chunk in chunks:
             events = parser.feed(chunk)
@@ -97,3 +99,11 @@ class SyncDriver:
                     chunks=chunks,
                 )
         return transport.no_event()
+
+
+def _read(response: httpx.Response) -> Outcome:
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        size.check(len(body))
+    return transport.reply(response, bytes(body))

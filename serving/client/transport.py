@@ -86,12 +86,14 @@ def headers(response: httpx.Response) -> dict[str, str]:
 
 
 def failure(exc: httpx.RequestError) -> retry.Failure:
-    """httpx tells apart what matters here: whether a request can have left."""
+    """httpx tells apart what matters here: whether a request can have left, and was answered."""
     match exc:
         case httpx.ConnectError() | httpx.ConnectTimeout():
             kind = retry.FailureKind.NOT_SENT
         case httpx.TimeoutException():
             kind = retry.FailureKind.TIMEOUT
+        case httpx.DecodingError():
+            kind = retry.FailureKind.UNREADABLE
         case _:
             kind = retry.FailureKind.BROKEN
     return retry.Failure(kind=kind, reason=f"{type(exc).__name__}: {exc}".rstrip(": "))
