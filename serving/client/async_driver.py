@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import httpx
 
 from serving.client import orphans, retry, size, sse, transport
+from serving.client.owner import Owner
 from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T, Wait
 
 
@@ -33,7 +35,8 @@ async def drive(flow: Flow[T], move: Callable[[Send | Race], Awaitable[Outcome |
 class AsyncDriver:
     """Runs calls over httpx, all of them on one event loop."""
 
-    def __init__(self, wiring: transport.Wiring) -> None:
+    def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
+        self.owner = owner
         # Races and streams are left early: see transport on why they have connections of their own.
         self._left_early = httpx.AsyncClient(**wiring.settings(http2=False))
         self._http = (
@@ -51,6 +54,8 @@ class AsyncDriver:
 
     async def close(self) -> None:
         """Ends what nobody waits for and closes every connection."""
+        if not self.owner.is_here():
+            return
         running = list(self._beside)
         for task in running:
             task.cancel()
@@ -60,6 +65,7 @@ class AsyncDriver:
 
     async def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is cancelled."""
+        self.owner.check()
         return await drive(flow, self._move)
 
     async def _move(self, step: Send | Race) -> Outcome | Raced:
@@ -83,13 +89,7 @@ class AsyncDriver:
                 await orphans.close(client)
 
     async def _whole(self, step: Send, http: httpx.AsyncClient) -> Outcome:
-        async with http.stream(
-            step.method,
-            step.address + step.path,
-            headers=dict(step.headers),
-            content=step.content,
-            timeout=transport.timeout(step),
-        ) as response:
+        async with contextlib.aclosing(await _sent(step, http)) as response:
             return await _read(response)
 
     async def _race(self, race: Race) -> Raced:
@@ -111,14 +111,7 @@ class AsyncDriver:
         return Raced(first=found[0], second=found[1] if len(found) > 1 else None)
 
     async def _open(self, step: Send) -> Outcome:
-        request = self._left_early.build_request(
-            step.method,
-            step.address + step.path,
-            headers=dict(step.headers),
-            content=step.content,
-            timeout=transport.timeout(step),
-        )
-        response = await self._left_early.send(request, stream=True)
+        response = await _sent(step, self._left_early)
         opened = False
         try:
             found = await self._first_event(response)
@@ -143,6 +136,18 @@ class AsyncDriver:
                     chunks=chunks,
                 )
         return transport.no_event()
+
+
+async def _sent(step: Send, http: httpx.AsyncClient) -> httpx.Response:
+    """What answers, its body still to come."""
+    request = http.build_request(
+        step.method,
+        step.address + step.path,
+        headers=dict(step.headers),
+        content=step.content,
+        timeout=transport.timeout(step),
+    )
+    return await http.send(request, stream=True)
 
 
 async def _read(response: httpx.Response) -> Outcome:

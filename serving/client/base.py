@@ -11,9 +11,13 @@ from typing import Any
 
 from serving.client import calls, feed, retry, transport, types
 from serving.client.hedge import Hedge
+from serving.client.owner import Owner
 from serving.client.settings import ApiKey, Chance, Config, Session, Wish
 from serving.client.steps import Flow
 from serving.client.streams import Opening
+
+_RNG = random.SystemRandom()
+"""Forked processes would go on with the same numbers of another one, in their request ids too."""
 
 
 class Base:
@@ -57,11 +61,12 @@ class Base:
             version=version,
             hedge=hedge,
         )
-        chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=random.Random())
+        chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=_RNG)
         self._session = Session(config, chance)
         self._wiring = transport.Wiring(
             addresses=config.addresses, tls=tls, grows=discovery is not None
         )
+        self._owner = Owner()
         self._connect()
         self._feed: feed.Feed | None = None
         if discovery is not None:

@@ -80,6 +80,7 @@ class CompletionStream:
 
     def __init__(self, opening: Opening, driver: SyncDriver) -> None:
         self._streamed = _Streamed(opening)
+        self._owner = driver.owner
         self._pieces = _pieces(self._streamed, driver)
 
     def __enter__(self) -> CompletionStream:
@@ -93,6 +94,7 @@ class CompletionStream:
 
     def __next__(self) -> types.Piece:
         """The next piece. Raises a ClientError."""
+        self._owner.check()
         return next(self._pieces)
 
     def close(self) -> None:
@@ -101,7 +103,7 @@ class CompletionStream:
 
     def result(self) -> types.Completion:
         """The whole completion, after reading what has not been read. Raises a ClientError."""
-        for _ in self._pieces:
+        for _ in self:
             pass
         return self._streamed.result()
 
@@ -116,6 +118,7 @@ class AsyncCompletionStream:
 
     def __init__(self, opening: Opening, driver: AsyncDriver) -> None:
         self._streamed = _Streamed(opening)
+        self._owner = driver.owner
         self._pieces = _async_pieces(self._streamed, driver)
 
     async def __aenter__(self) -> AsyncCompletionStream:
@@ -129,6 +132,7 @@ class AsyncCompletionStream:
 
     async def __anext__(self) -> types.Piece:
         """The next piece. Raises a ClientError."""
+        self._owner.check()
         return await anext(self._pieces)
 
     async def close(self) -> None:
@@ -137,7 +141,7 @@ class AsyncCompletionStream:
 
     async def result(self) -> types.Completion:
         """The whole completion, after reading what has not been read. Raises a ClientError."""
-        async for _ in self._pieces:
+        async for _ in self:
             pass
         return self._streamed.result()
 

@@ -8,13 +8,15 @@ import time
 import httpx
 
 from serving.client import limits, size, sse, transport
+from serving.client.owner import Owner
 from serving.client.steps import Flow, Opened, Outcome, Race, Send, T
 
 
 class SyncDriver:
     """Runs calls over httpx. Safe to share between threads. Does not race: see LoopThread."""
 
-    def __init__(self, wiring: transport.Wiring) -> None:
+    def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
+        self.owner = owner
         # Streams are left early: see transport on why they have connections of their own.
         self._streams = httpx.Client(**wiring.settings(http2=False))
         self._http = (
@@ -30,6 +32,7 @@ class SyncDriver:
 
     def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is interrupted."""
+        self.owner.check()
         outcome: Outcome | None = None
         try:
             while True:
@@ -53,30 +56,16 @@ class SyncDriver:
         try:
             with (
                 limits.within(step.timeout_s),
-                self._http.stream(
-                    step.method,
-                    step.address + step.path,
-                    headers=dict(step.headers),
-                    content=step.content,
-                    timeout=transport.timeout(step),
-                ) as response,
+                contextlib.closing(_sent(step, self._http)) as found,
             ):
-                return _read(response)
+                return _read(found)
         except httpx.RequestError as exc:
             return transport.failure(exc)
 
     def _open(self, step: Send) -> Outcome:
-        request = self._streams.build_request(
-            step.method,
-            step.address + step.path,
-            headers=dict(step.headers),
-            content=step.content,
-            timeout=transport.timeout(step),
-        )
         try:
             with limits.within(step.timeout_s), contextlib.ExitStack() as held:
-                response = self._streams.send(request, stream=True)
-                held.callback(response.close)
+                response = held.enter_context(contextlib.closing(_sent(step, self._streams)))
                 found = self._first_event(response)
                 if isinstance(found, Opened):
                     held.pop_all()
@@ -99,6 +88,18 @@ class SyncDriver:
                     chunks=chunks,
                 )
         return transport.no_event()
+
+
+def _sent(step: Send, http: httpx.Client) -> httpx.Response:
+    """What answers, its body still to come."""
+    request = http.build_request(
+        step.method,
+        step.address + step.path,
+        headers=dict(step.headers),
+        content=step.content,
+        timeout=transport.timeout(step),
+    )
+    return http.send(request, stream=True)
 
 
 def _read(response: httpx.Response) -> Outcome:

@@ -190,9 +190,9 @@ async def test_an_unknown_certificate_is_refused(certificate: Path) -> None:
             await ask(AsyncClient, url, None)
 
 
-def test_importing_the_client_loads_httpx_and_no_other_package() -> None:
+def test_importing_the_client_loads_httpx_with_its_core_and_no_other_package() -> None:
     code = (
-        "import sys, httpx; before = set(sys.modules); import serving.client; "
+        "import sys, httpx, httpcore; before = set(sys.modules); import serving.client; "
         "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} "
         "- set(sys.stdlib_module_names)))"
     )
