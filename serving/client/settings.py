@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib import parse
 
 import httpx
 
@@ -116,16 +115,20 @@ def _check_header(name: str, value: str | None) -> None:
 
 
 def check_address(address: str, name: str) -> None:
-    """Raises ValueError, by the name it was given under, for what cannot be asked."""
-    parts = parse.urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError(f"{name} must be like http://host:port, found {address!r}")
-    if parts.query or parts.fragment:
-        raise ValueError(f"{name} must end before any ? or #, found {address!r}")
-    if parts.username is not None:
-        # They would be sent in place of the API key, and be shown wherever an address is.
-        raise ValueError(f"{name} must hold no user and password, found some for {parts.hostname}")
+    """Raises ValueError, by the name it was given under, for what cannot be asked.
+
+    Read as httpx reads it, which is what asks. The message holds no key, wherever one was put.
+    """
+    shown = repr(address.partition("?")[0].partition("#")[0].rpartition("@")[2])
     try:
-        httpx.URL(address).host.encode("idna")  # as whoever looks the name up does
+        url = httpx.URL(address)
+        url.host.encode("idna")  # as whoever looks the name up does
     except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ValueError(f"{name} cannot be asked: {exc}, found {address!r}") from exc
+        raise ValueError(f"{name} cannot be asked: {exc}, found {shown}") from exc
+    if url.userinfo:  # would be sent in place of the API key, and be shown wherever an address is
+        raise ValueError(f"{name} must hold no user and password, found some for {shown}")
+    if "?" in address or "#" in address:
+        raise ValueError(f"{name} must end before any ? or #, found some after {shown}")
+    has_port = url.port is None or 0 < url.port < 2**16
+    if url.scheme not in ("http", "https") or not url.host or not has_port:
+        raise ValueError(f"{name} must be like http://host:port, found {shown}")

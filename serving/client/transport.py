@@ -13,7 +13,6 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib import parse
 
 import httpx
 
@@ -41,7 +40,7 @@ class Wiring:
 
     def settings(self, *, http2: bool) -> dict[str, Any]:
         """Arguments for httpx's clients, sync and async."""
-        hosts = {parse.urlsplit(address).hostname or "" for address in self.addresses}
+        hosts = {httpx.URL(address).host for address in self.addresses}
         # A proxy from the environment cannot reach this machine's own loopback.
         near = {host for host in hosts if host in _LOOPBACK} if not self.grows else {*_LOOPBACK}
         mounts = {f"all://{f'[{host}]' if ':' in host else host}": None for host in near}
@@ -58,7 +57,12 @@ class Wiring:
 
     @property
     def _secure(self) -> bool:
-        return self.grows or any(address.startswith("https:") for address in self.addresses)
+        return self.grows or any(is_secure(address) for address in self.addresses)
+
+
+def is_secure(address: str) -> bool:
+    """Whether it is asked over TLS, however that is written."""
+    return httpx.URL(address).scheme == "https"
 
 
 @functools.cache

@@ -214,6 +214,9 @@ def test_an_answer_that_is_none_is_the_servers_fault(body: bytes) -> None:
         ("addresses", ("http://host:port",)),
         ("addresses", ("http://host/?a=b",)),
         ("addresses", ("http://999.1.1.1",)),
+        ("addresses", (" http://a",)),
+        ("addresses", ("http://a:0",)),
+        ("addresses", ("http://a:65536",)),
         ("deadline_s", float("nan")),
         ("version", 0),
         ("timeout_s", 0.0),
@@ -225,6 +228,17 @@ def test_an_answer_that_is_none_is_the_servers_fault(body: bytes) -> None:
 def test_settings_that_cannot_work_are_refused_at_once(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=r".+"):
         session(**{field: value})
+
+
+@pytest.mark.parametrize(
+    "address", ["http://secret@a", "http://me:secret@a", "http://me:secret@a:b", "http://a?k=secret",
+                "http://a/#secret", "http://secret@a?k=secret", "http://secret@[a?k=secret"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["base_url", "discovery"])
+def test_a_key_in_an_address_is_refused_and_not_told(name: str, address: str) -> None:
+    with pytest.raises(ValueError, match=name) as refused:
+        settings.check_address(address, name)
+    assert "secret" not in str(refused.value)
 
 
 def test_health_and_models_ask_whoever_is_there() -> None:

@@ -376,6 +376,29 @@ async def test_an_edge_that_cannot_be_asked_is_passed_over(
         assert caller.addresses() == [two[0].url]
 
 
+def test_a_list_that_came_over_https_names_no_edge_that_is_asked_in_clear() -> None:
+    both = json.dumps(told("http://a", "HTTPS://b", "https://c")).encode()
+    assert [each.id for each in feed.listing(both, secure=True).edges] == ["HTTPS://b", "https://c"]
+    assert len(feed.listing(both).edges) == 3
+    with pytest.raises(ValueError, match=r"lists 1 edges, none of them .* over https"):
+        feed.listing(json.dumps(told("http://a")).encode(), secure=True)
+
+
+def test_an_edge_in_clear_is_not_learned_from_a_feed_over_https() -> None:
+    clock = Clock()
+    chance = Chance(monotonic_s=clock, unix_s=clock, rng=random.Random(0))
+    policy = retry.RetryPolicy(retries=0)
+    config = Config(
+        addresses=(), discovery="https://d", timeout_s=1.0, deadline_s=1.0, policy=policy
+    )
+    known = client_edges.Edges([], chance.rng, clock)
+    body = json.dumps(told("http://10.0.0.1", "https://10.0.0.2")).encode()
+    reply = retry.Reply(status=200, headers={}, body=body)
+    reader = feed.Feed(config, chance, known, lambda _flow: pytest.fail("nothing is read beside"))
+    drive(reader.ensure(clock.now_s + 1.0, "r"), lambda step: reply)
+    assert [edge.address for edge in known.stats().edges] == ["https://10.0.0.2"]
+
+
 @hypothesis.settings(deadline=None)
 @hypothesis.given(st.lists(SAID, max_size=12))
 def test_the_list_is_the_last_good_one_that_is_not_older(said: list[Any]) -> None:

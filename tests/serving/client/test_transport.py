@@ -37,6 +37,10 @@ def test_http2_is_offered_over_https_where_h2_is_installed(
     assert wiring("http://a").offers_http2 is False
 
 
+def test_https_is_known_however_it_is_written() -> None:
+    assert isinstance(wiring("HTTPS://a").settings(http2=False)["verify"], ssl.SSLContext)
+
+
 def test_certificates_are_loaded_for_https_alone() -> None:
     assert wiring("http://a").settings(http2=False)["verify"] is False
     secure = wiring("http://a", "https://b")
@@ -184,10 +188,11 @@ async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
     assert spoken == ["h2" if HAS_H2 else "http/1.1"]
 
 
-async def test_an_unknown_certificate_is_refused(certificate: Path) -> None:
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+async def test_an_unknown_certificate_is_refused(certificate: Path, scheme: str) -> None:
     async with secure(certificate, []) as url:
         with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
-            await ask(AsyncClient, url, None)
+            await ask(AsyncClient, url.replace("https", scheme), None)
 
 
 def test_importing_the_client_loads_httpx_with_its_core_and_no_other_package() -> None:
