@@ -47,7 +47,7 @@ class Base:
         model: which model to ask, where several answer at the same address.
         version: the version that must answer; another one raises VersionNotServed.
         hedge: sends slow calls a second time, where that can do no harm; see Hedge.
-        tls: for https, where the system's certificates are not the right ones.
+        tls: for https, where those of SSL_CERT_FILE, SSL_CERT_DIR or certifi will not do.
         """
         addresses = (base_url,) if isinstance(base_url, str) else tuple(base_url)
         config = Config(

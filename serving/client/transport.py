@@ -44,15 +44,14 @@ class Wiring:
         # A proxy from the environment cannot reach this machine's own loopback.
         near = {host for host in hosts if host in _LOOPBACK} if not self.grows else {*_LOOPBACK}
         mounts = {f"all://{f'[{host}]' if ':' in host else host}": None for host in near}
-        trust_env = self.grows or hosts != near
         return {
             "http1": True,
             "http2": http2,
             "limits": _LIMITS,
-            "trust_env": trust_env,
+            "trust_env": self.grows or hosts != near,
             "mounts": mounts,
             # Nothing is loaded for plain HTTP alone (no redirect is followed).
-            "verify": (self.tls or _certificates(http2, trust_env)) if self._secure else False,
+            "verify": (self.tls or _certificates(http2)) if self._secure else False,
         }
 
     @property
@@ -66,12 +65,14 @@ def is_secure(address: str) -> bool:
 
 
 @functools.cache
-def _certificates(http2: bool, trust_env: bool) -> ssl.SSLContext:
-    """The system's. Loading them takes 40 ms, which the first client of a program has to spare and
-    a later call has not; one context for each protocol, since httpcore sets what it offers there.
+def _certificates(http2: bool) -> ssl.SSLContext:
+    """Those of SSL_CERT_FILE, SSL_CERT_DIR or certifi, wherever an address is.
+
+    Loading them takes 40 ms, which the first client of a program has to spare and a later call has
+    not; one context for each protocol, since httpcore sets what it offers there.
     """
     del http2
-    return httpx.create_ssl_context(trust_env=trust_env)
+    return httpx.create_ssl_context()
 
 
 def timeout(step: Send) -> httpx.Timeout:

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving.client import AsyncClient, Client, ConnectionFailed
+from serving.client import AsyncClient, Client, ConnectionFailed, transport
 from serving.client.transport import Wiring
 from tests.serving.client.stand_in import CORRECTION, http
 
@@ -108,6 +108,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture
+def hashed(certificate: Path, tmp_path: Path) -> Path:
+    """A folder with that certificate under the name by which OpenSSL looks for it."""
+    asked = ["openssl", "x509", "-subject_hash", "-noout", "-in", str(certificate)]
+    name = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    (tmp_path / f"{name}.0").write_bytes(certificate.read_bytes())
+    return tmp_path
+
+
 @contextlib.asynccontextmanager
 async def secure(certificate: Path, spoken: list[str | None]) -> AsyncIterator[str]:
     """A server over TLS that offers HTTP/2 and HTTP/1.1; notes what each connection agreed on."""
@@ -193,6 +202,18 @@ async def test_an_unknown_certificate_is_refused(certificate: Path, scheme: str)
     async with secure(certificate, []) as url:
         with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
             await ask(AsyncClient, url.replace("https", scheme), None)
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_certificates_of_the_environment_are_heeded_on_loopback_too(
+    certificate: Path, hashed: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    named = {"SSL_CERT_FILE": certificate, "SSL_CERT_DIR": hashed}[variable]
+    monkeypatch.setenv(variable, str(named))
+    monkeypatch.setattr(transport, "_certificates", transport._certificates.__wrapped__)
+    async with secure(certificate, []) as url:
+        assert await ask(AsyncClient, url, None) == 1
 
 
 def test_importing_the_client_loads_httpx_with_its_core_and_no_other_package() -> None:
