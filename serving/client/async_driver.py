@@ -124,6 +124,7 @@ class AsyncDriver:
     async def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
             return await _read(response)
+        transport.check_stream(response)
         parser, chunks = sse.Parser(), response.aiter_bytes()
         async for chunk in chunks:
             events = parser.feed(chunk)

@@ -17,7 +17,6 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterable,
-    Mapping,
     Sequence,
 )
 from dataclasses import dataclass
@@ -134,7 +133,7 @@ def _request(session: Session, plan: Plan, texts: Sequence[str]) -> Flow[list[Re
     )
     done = yield from Exchange(session, call).run()
 
-    def read(data: Mapping[str, Any]) -> list[Result]:
+    def read(data: object) -> list[Result]:
         return list(types.corrections(data, around(session, done), len(texts)))
 
     return parsed(done, read)

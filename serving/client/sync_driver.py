@@ -76,6 +76,7 @@ class SyncDriver:
     def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
             return _read(response)
+        transport.check_stream(response)
         parser, chunks = sse.Parser(), response.iter_bytes()
         for chunk in chunks:
             events = parser.feed(chunk)

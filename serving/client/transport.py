@@ -85,6 +85,13 @@ def reply(response: httpx.Response, body: bytes) -> retry.Reply:
     return retry.Reply(status=response.status_code, headers=headers(response), body=body)
 
 
+def check_stream(response: httpx.Response) -> None:
+    """Raises httpx.DecodingError where a good answer is no stream of events."""
+    kind = response.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "text/event-stream":
+        raise httpx.DecodingError(f"its content type is {kind!r:.80} and not text/event-stream")
+
+
 def headers(response: httpx.Response) -> dict[str, str]:
     """By lower-case name; repeated ones are joined."""
     return {name.lower(): value for name, value in response.headers.items()}

@@ -15,11 +15,11 @@ import pytest
 from serving.client import AsyncClient, Client, DeadlineExceeded, limits
 from tests.serving.client import stand_in
 from tests.serving.client.stand_in import Kind
-from tests.serving.client.test_streams import DONE, HEAD, token
+from tests.serving.client.test_streams import DONE, HEAD, USAGE, token
 
 BOTH = pytest.mark.parametrize("kind", [Client, AsyncClient], ids=["sync", "async"])
 
-OK = b"HTTP/1.1 200 OK\r\n"
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 DRIBBLES = {
     "status line": (b"", b"H"),
     "header": (OK + b"x: ", b"a"),
@@ -78,7 +78,7 @@ async def test_a_stream_ends_in_time_whatever_dribbles(kind: Kind, what: str) ->
 
 @BOTH
 async def test_a_stream_that_is_complete_is_not_waited_for_any_longer(kind: Kind) -> None:
-    begin = HEAD + token("x", "stop") + DONE
+    begin = HEAD + token("x", "stop") + USAGE + DONE
     async with stand_in.server(dribbles(begin + b"1;", b"a")) as url:
         began_s = time.monotonic()
         assert (await stand_in.ask(kind, stream, url, model="m", deadline_s=0.3)).text == "x"

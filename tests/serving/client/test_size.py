@@ -54,7 +54,8 @@ def stream(client: Any) -> Any:
 
 
 def chunked(status: int) -> bytes:
-    return f"HTTP/1.1 {status} X\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: text/event-stream\r\n"
+    return f"{head}transfer-encoding: chunked\r\n\r\n".encode()
 
 
 BLANKS = piece(b" " * 60_000)
