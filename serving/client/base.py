@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from serving.client import calls, feed, retry, transport, types
+from serving.client import arguments, calls, feed, retry, transport, types
 from serving.client.hedge import Hedge
 from serving.client.owner import Owner
 from serving.client.settings import ApiKey, Chance, Config, Session, Wish
@@ -49,9 +49,12 @@ class Base:
         hedge: sends slow calls a second time, where that can do no harm; see Hedge.
         tls: for https, where those of SSL_CERT_FILE, SSL_CERT_DIR or certifi will not do.
         """
-        addresses = (base_url,) if isinstance(base_url, str) else tuple(base_url)
+        if discovery is not None:
+            arguments.of_type("discovery", discovery, str)
+        if tls is not None:
+            arguments.of_type("tls", tls, ssl.SSLContext)
         config = Config(
-            addresses=tuple(address.rstrip("/") for address in addresses),
+            addresses=tuple(each.rstrip("/") for each in arguments.strings("base_url", base_url)),
             discovery=discovery.rstrip("/") if discovery is not None else None,
             timeout_s=timeout_s,
             deadline_s=deadline_s,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from serving.client import errors, rate_limit, types
+from serving.client import arguments, errors, rate_limit, types
 from serving.client.exchange import Call, Exchange, Exchanged
 from serving.client.settings import Session, Wish
 from serving.client.steps import Flow, T
@@ -20,6 +21,10 @@ class CorrectionOptions:
     language: str | None = None
     offsets: str | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in self.fields().items():
+            arguments.of_type(name, value, str)
+
     def fields(self) -> dict[str, str]:
         """Those that were given."""
         given = {"language": self.language, "offsets": self.offsets}
@@ -30,6 +35,7 @@ def correct(
     session: Session, text: str, options: CorrectionOptions, wish: Wish
 ) -> Flow[types.Correction]:
     """The call behind `Client.correct`."""
+    arguments.of_type("text", text, str)
     call = Call(
         method="POST",
         path="/v1/corrections",
@@ -49,10 +55,17 @@ def completion_options(
     seed: int | None,
 ) -> dict[str, Any]:
     """Fields of the body of a completion; None is not sent."""
+    for name, value in (("max_tokens", max_tokens), ("seed", seed)):
+        if value is not None:
+            arguments.of_type(name, value, int)
+    if temperature is not None:
+        arguments.of_type("temperature", temperature, int, float)
+        if not math.isfinite(temperature):
+            raise ValueError(f"temperature must be finite, found {temperature}")
     return {
         "max_tokens": max_tokens,
         "temperature": temperature,
-        "stop": list(stop) if stop is not None else None,
+        "stop": list(arguments.strings("stop", stop)) if stop is not None else None,
         "seed": seed,
     }
 
@@ -76,6 +89,7 @@ def open_completion(
 def _completions(
     session: Session, prompt: str, options: Mapping[str, Any], wish: Wish
 ) -> Flow[Exchanged]:
+    arguments.of_type("prompt", prompt, str)
     until_s = session.until_s(wish)
     model = session.config.model
     if model is None:

@@ -12,10 +12,11 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from serving import router
-from serving.client import edges, errors, retry, transport
-from serving.client.settings import Chance, Config, check_address
+from serving.client import arguments, edges, errors, retry, transport
+from serving.client.settings import Chance, Config
 from serving.client.steps import Flow, Send, Wait
 
 PATH = "/v1/edges"
@@ -69,11 +70,9 @@ def listing(body: bytes, *, secure: bool = False) -> Listing:
 
 
 def _destination(entry: object) -> router.Destination | None:
-    url = entry.get("url") if isinstance(entry, dict) else None
-    if not isinstance(url, str):
-        return None
+    url: Any = entry.get("url") if isinstance(entry, dict) else None
     try:
-        check_address(url, "url")
+        arguments.address("url", url)
     except ValueError:
         return None
     return router.Destination(id=url.rstrip("/"))

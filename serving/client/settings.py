@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import httpx
-
-from serving.client import edges, hedge, retry
+from serving.client import arguments, edges, hedge, retry
 from serving.client.steps import Flow
 
 ApiKey = str | Callable[[], str | None]
 """A key, or what gives the one of the moment, where keys are renewed."""
-
-_LONGEST_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +23,7 @@ class Config:
     timeout_s: float
     deadline_s: float
     policy: retry.RetryPolicy
-    api_key: ApiKey | None = None
+    api_key: ApiKey | None = field(default=None, repr=False)
     model: str | None = None
     version: int | None = None
     hedge: hedge.Hedge | None = None
@@ -40,23 +36,27 @@ class Config:
         if len(set(self.addresses)) < len(self.addresses):
             raise ValueError(f"base_url names an address twice: {', '.join(self.addresses)}")
         for address in self.addresses:
-            check_address(address, "base_url")
+            arguments.address("base_url", address)
         if self.discovery is not None:
-            check_address(self.discovery, "discovery")
-        if not callable(self.api_key):
-            _check_header("api_key", self.api_key)
-        _check_header("model", self.model)
-        for name in ("timeout_s", "deadline_s"):
-            if not 0 < getattr(self, name) <= _LONGEST_S:
-                raise ValueError(f"{name} must be above 0, found {getattr(self, name)}")
-        check_version(self.version)
+            arguments.address("discovery", self.discovery)
+        if self.api_key is not None and not callable(self.api_key):
+            arguments.header("api_key", self.api_key)
+        if self.model is not None:
+            arguments.header("model", self.model)
+        if self.version is not None:
+            arguments.whole("version", self.version, least=1)
+        if self.hedge is not None:
+            arguments.of_type("hedge", self.hedge, hedge.Hedge)
+        arguments.seconds("timeout_s", self.timeout_s)
+        arguments.seconds("deadline_s", self.deadline_s)
 
     def key_now(self) -> str | None:
         """The key to send now. Raises ValueError where what gives keys gave what is none."""
         if not callable(self.api_key):
             return self.api_key
         key = self.api_key()
-        _check_header("api_key", key)
+        if key is not None:
+            arguments.header("api_key", key)
         return key
 
 
@@ -77,9 +77,10 @@ class Wish:
     deadline_s: float | None = None
 
     def __post_init__(self) -> None:
-        check_version(self.version)
-        if self.deadline_s is not None and not 0 < self.deadline_s <= _LONGEST_S:
-            raise ValueError(f"deadline_s must be above 0, found {self.deadline_s}")
+        if self.version is not None:
+            arguments.whole("version", self.version, least=1)
+        if self.deadline_s is not None:
+            arguments.seconds("deadline_s", self.deadline_s)
 
 
 class Session:
@@ -101,34 +102,3 @@ class Session:
         """When a call that begins now must be over."""
         own_s = wish.deadline_s
         return self.now_s() + (own_s if own_s is not None else self.config.deadline_s)
-
-
-def check_version(version: int | None) -> None:
-    """Raises ValueError for what can be no version."""
-    if version is not None and (isinstance(version, bool) or version < 1):
-        raise ValueError(f"version must be a number of at least 1, found {version!r}")
-
-
-def _check_header(name: str, value: str | None) -> None:
-    if value is not None and not (value.isascii() and value.isprintable()):
-        raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
-
-
-def check_address(address: str, name: str) -> None:
-    """Raises ValueError, by the name it was given under, for what cannot be asked.
-
-    Read as httpx reads it, which is what asks. The message holds no key, wherever one was put.
-    """
-    shown = repr(address.partition("?")[0].partition("#")[0].rpartition("@")[2])
-    try:
-        url = httpx.URL(address)
-        url.host.encode("idna")  # as whoever looks the name up does
-    except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ValueError(f"{name} cannot be asked: {exc}, found {shown}") from exc
-    if url.userinfo:  # would be sent in place of the API key, and be shown wherever an address is
-        raise ValueError(f"{name} must hold no user and password, found some for {shown}")
-    if "?" in address or "#" in address:
-        raise ValueError(f"{name} must end before any ? or #, found some after {shown}")
-    has_port = url.port is None or 0 < url.port < 2**16
-    if url.scheme not in ("http", "https") or not url.host or not has_port:
-        raise ValueError(f"{name} must be like http://host:port, found {shown}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from serving.client import calls, errors, retry, settings, steps, types
+from serving.client import arguments, calls, errors, retry, settings, steps, types
 from serving.client.rate_limit import RateLimit
 
 ANSWER = {
@@ -306,7 +306,7 @@ def test_settings_that_cannot_work_are_refused_at_once(field: str, value: object
 @pytest.mark.parametrize("name", ["base_url", "discovery"])
 def test_a_key_in_an_address_is_refused_and_not_told(name: str, address: str) -> None:
     with pytest.raises(ValueError, match=name) as refused:
-        settings.check_address(address, name)
+        arguments.address(name, address)
     assert "secret" not in str(refused.value)
 
 
@@ -317,6 +317,13 @@ def test_health_and_models_ask_whoever_is_there() -> None:
     ):
         _, sent, _ = drive(flow, reply(200, data, **{"x-liftlock-version": "3"}))  # type: ignore[arg-type]
         assert "x-liftlock-version-pin" not in sent[0].headers
+
+
+@pytest.mark.parametrize("stop", ["ab", ["ab"], ("ab",)])
+def test_one_stop_may_be_given_as_it_is(stop: Any) -> None:
+    options = calls.completion_options(None, None, stop, None)
+    _, sent, _ = drive(complete(session(model="m"), options), reply(200, COMPLETION))
+    assert json.loads(sent[0].content)["stop"] == ["ab"]
 
 
 def test_language_and_offsets_travel_in_the_body_where_given() -> None:
