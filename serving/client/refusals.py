@@ -122,6 +122,8 @@ def _kind(status: int, code: str | None) -> tuple[type[errors.ClientError], str]
         return errors.VersionNotServed, "Pin a version that serves, or none"
     if status in _BY_STATUS:
         return _BY_STATUS[status]
+    if 300 <= status < 400:
+        return errors.ServerFault, "Nothing is sent on to where it points: ask that address itself"
     if 400 <= status < 500:
         return errors.BadRequest, "Change the request"
     return errors.ServerFault, "Look for the request in the endpoint's logs"

@@ -12,6 +12,7 @@ import importlib.util
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import cookiejar
 from typing import Any
 
 import httpx
@@ -50,6 +51,8 @@ class Wiring:
             "limits": _LIMITS,
             "trust_env": self.grows or hosts != near,
             "mounts": mounts,
+            # None are kept: by the rules for them they would be sent to every port of a host.
+            "cookies": cookiejar.CookieJar(cookiejar.DefaultCookiePolicy(allowed_domains=())),
             # Nothing is loaded for plain HTTP alone (no redirect is followed).
             "verify": (self.tls or _certificates(http2)) if self._secure else False,
         }
