@@ -36,6 +36,7 @@ class Base:
         version: int | None = None,
         hedge: Hedge | None = None,
         tls: ssl.SSLContext | None = None,
+        zone: str | None = None,
     ) -> None:
         """A client of the endpoint at `base_url`; several addresses are balanced.
 
@@ -48,6 +49,7 @@ class Base:
         version: the version that must answer; another one raises VersionNotServed.
         hedge: sends slow calls a second time, where that can do no harm; see Hedge.
         tls: for https, where those of SSL_CERT_FILE, SSL_CERT_DIR or certifi will not do.
+        zone: where this client runs: edges that discovery lists there are asked first.
         """
         if discovery is not None:
             arguments.of_type("discovery", discovery, str)
@@ -63,6 +65,7 @@ class Base:
             model=model,
             version=version,
             hedge=hedge,
+            zone=zone,
         )
         chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=_RNG)
         self._session = Session(config, chance)

@@ -70,12 +70,15 @@ def listing(body: bytes, *, secure: bool = False) -> Listing:
 
 
 def _destination(entry: object) -> router.Destination | None:
-    url: Any = entry.get("url") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict):
+        return None
+    url: Any = entry.get("url")
     try:
         arguments.address("url", url)
     except ValueError:
         return None
-    return router.Destination(id=url.rstrip("/"))
+    zone = entry.get("zone")
+    return router.Destination(id=url.rstrip("/"), zone=zone if isinstance(zone, str) else None)
 
 
 def is_older(epoch: int | None, known: int | None) -> bool:

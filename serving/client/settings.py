@@ -27,6 +27,8 @@ class Config:
     model: str | None = None
     version: int | None = None
     hedge: hedge.Hedge | None = None
+    zone: str | None = None
+    """The zone whose edges are asked first."""
 
     def __post_init__(self) -> None:
         if not self.addresses and self.discovery is None:
@@ -47,6 +49,10 @@ class Config:
             arguments.whole("version", self.version, least=1)
         if self.hedge is not None:
             arguments.of_type("hedge", self.hedge, hedge.Hedge)
+        if self.zone is not None:
+            arguments.of_type("zone", self.zone, str)
+            if self.discovery is None:
+                raise ValueError("zone needs discovery, which tells the zones of the edges")
         arguments.seconds("timeout_s", self.timeout_s)
         arguments.seconds("deadline_s", self.deadline_s)
 
@@ -89,7 +95,7 @@ class Session:
     def __init__(self, config: Config, chance: Chance) -> None:
         self.config = config
         self.chance = chance
-        self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s)
+        self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s, config.zone)
         self.hedging = hedge.Hedging(config.hedge) if config.hedge is not None else None
         self.learn: Callable[[float, str], Flow[None]] | None = None
         """What a call does first, where addresses are to be learned: Feed.ensure."""

@@ -28,6 +28,7 @@ SETTINGS = [
     *found_by("api_key", NO_HEADERS),
     *found_by("model", NO_HEADERS),
     *found_by("hedge", (True, 0.1, "1")),
+    *found_by("zone", (1, True, b"a", "a")),
     *found_by("tls", (True, "file")),
     *found_by("discovery", (True, 1, b"http://a", "", [NOWHERE])),
     *found_by("base_url", (None, True, 1, b"http://a", "", [1], [None], [b"http://a"], [])),
