@@ -48,6 +48,8 @@ class AsyncDriver:
 
     def aside(self, flow: Flow[None]) -> None:
         """Runs a flow that nobody waits for; `close` ends it."""
+        if self._http.is_closed:
+            return  # the call that it is beside will say so
         task = asyncio.get_running_loop().create_task(self.run(flow))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
+import os
 import socket
 import ssl
 import time
@@ -55,6 +56,7 @@ class _Stream(httpcore.NetworkStream):
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
+        self._pid = os.getpid()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._stream.read(max_bytes, _left_s(timeout, httpcore.ReadTimeout))
@@ -65,6 +67,10 @@ class _Stream(httpcore.NetworkStream):
             self._stream.write(buffer[start : start + _SLICE_BYTES], left_s)
 
     def close(self) -> None:
+        """Closes it, and wakes a thread that waits for it, which closing alone does not."""
+        if self._pid == os.getpid():  # one shut down by a forked process would end its parent's
+            with contextlib.suppress(OSError):
+                self.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self._stream.close()
 
     def start_tls(

@@ -63,6 +63,8 @@ def test_a_client_that_was_used_before_a_fork_says_so_in_the_child(
             for part in parts:
                 assert "make a client in each process" in in_child(part)
             assert in_child(client.close) == "None"
+            assert in_child(stream.close) == "None"
+            assert seen.left == 0
         many.close()
         assert len(seen.requests) == 4
         assert client.correct("a").version == 1
