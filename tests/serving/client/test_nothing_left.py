@@ -300,10 +300,13 @@ import signal, sys, threading
 from serving.client import Client, Hedge
 # Who starts the tests in the background of a shell has it ignored, and so would their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with Client(sys.argv[1], hedge=Hedge(delay_s=0.01) if sys.argv[2] == "hedged" else None) as client:
+hedge = Hedge(delay_s=0.01) if sys.argv[2] == "hedged" else None
+with Client(sys.argv[1], model="m", hedge=hedge) as client:
     try:
         if sys.argv[2] == "batch":
             list(client.correct_many(["slow"]))
+        elif sys.argv[2] == "stream":
+            client.complete_stream("p").result()
         else:
             client.correct("slow")
     except KeyboardInterrupt:
@@ -312,7 +315,7 @@ print(counts, threading.active_count())
 """
 
 
-@pytest.mark.parametrize("way", ["plain", "hedged", "batch"])
+@pytest.mark.parametrize("way", ["plain", "hedged", "batch", "stream"])
 def test_ctrl_c_cancels_the_call_and_gives_everything_back(seen: stand_in.Seen, way: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, seen.url, way],
