@@ -27,7 +27,7 @@ class AsyncClient(Base):
     """
 
     def _connect(self) -> None:
-        self._driver = AsyncDriver(self._wiring)
+        self._driver = AsyncDriver(self._wiring, self._owner)
 
     def _aside(self) -> Callable[[Flow[None]], None]:
         return self._driver.aside

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import httpx
 
-from serving.client import orphans, retry, sse, transport
+from serving.client import orphans, retry, size, sse, transport
+from serving.client.owner import Owner
 from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T, Wait
 
 
@@ -33,7 +35,8 @@ async def drive(flow: Flow[T], move: Callable[[Send | Race], Awaitable[Outcome |
 class AsyncDriver:
     """Runs calls over httpx, all of them on one event loop."""
 
-    def __init__(self, wiring: transport.Wiring) -> None:
+    def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
+        self.owner = owner
         # Races and streams are left early: see transport on why they have connections of their own.
         self._left_early = httpx.AsyncClient(**wiring.settings(http2=False))
         self._http = (
@@ -45,12 +48,16 @@ class AsyncDriver:
 
     def aside(self, flow: Flow[None]) -> None:
         """Runs a flow that nobody waits for; `close` ends it."""
+        if self._http.is_closed:
+            return  # the call that it is beside will say so
         task = asyncio.get_running_loop().create_task(self.run(flow))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
     async def close(self) -> None:
         """Ends what nobody waits for and closes every connection."""
+        if not self.owner.is_here():
+            return
         running = list(self._beside)
         for task in running:
             task.cancel()
@@ -60,6 +67,7 @@ class AsyncDriver:
 
     async def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is cancelled."""
+        self.owner.check()
         return await drive(flow, self._move)
 
     async def _move(self, step: Send | Race) -> Outcome | Raced:
@@ -83,14 +91,8 @@ class AsyncDriver:
                 await orphans.close(client)
 
     async def _whole(self, step: Send, http: httpx.AsyncClient) -> Outcome:
-        response = await http.request(
-            step.method,
-            step.address + step.path,
-            headers=dict(step.headers),
-            content=step.content,
-            timeout=transport.timeout(step),
-        )
-        return transport.reply(response, response.content)
+        async with contextlib.aclosing(await _sent(step, http)) as response:
+            return await _read(response)
 
     async def _race(self, race: Race) -> Raced:
         first = asyncio.ensure_future(self._attempt(race.first, self._left_early))
@@ -111,14 +113,7 @@ class AsyncDriver:
         return Raced(first=found[0], second=found[1] if len(found) > 1 else None)
 
     async def _open(self, step: Send) -> Outcome:
-        request = self._left_early.build_request(
-            step.method,
-            step.address + step.path,
-            headers=dict(step.headers),
-            content=step.content,
-            timeout=transport.timeout(step),
-        )
-        response = await self._left_early.send(request, stream=True)
+        response = await _sent(step, self._left_early)
         opened = False
         try:
             found = await self._first_event(response)
@@ -130,7 +125,8 @@ class AsyncDriver:
 
     async def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
-            return transport.reply(response, await response.aread())
+            return await _read(response)
+        transport.check_stream(response)
         parser, chunks = sse.Parser(), response.aiter_bytes()
         async for chunk in chunks:
             events = parser.feed(chunk)
@@ -143,6 +139,26 @@ class AsyncDriver:
                     chunks=chunks,
                 )
         return transport.no_event()
+
+
+async def _sent(step: Send, http: httpx.AsyncClient) -> httpx.Response:
+    """What answers, its body still to come."""
+    request = http.build_request(
+        step.method,
+        step.address + step.path,
+        headers=dict(step.headers),
+        content=step.content,
+        timeout=transport.timeout(step),
+    )
+    return await http.send(request, stream=True)
+
+
+async def _read(response: httpx.Response) -> Outcome:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        size.check(len(body))
+    return transport.reply(response, bytes(body))
 
 
 def _decides(attempt: asyncio.Future[Outcome]) -> bool:

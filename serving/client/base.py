@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from serving.client import calls, feed, retry, transport, types
+from serving.client import arguments, calls, feed, retry, transport, types
 from serving.client.hedge import Hedge
+from serving.client.owner import Owner
 from serving.client.settings import ApiKey, Chance, Config, Session, Wish
 from serving.client.steps import Flow
 from serving.client.streams import Opening
+
+_RNG = random.SystemRandom()
+"""Forked processes would go on with the same numbers of another one, in their request ids too."""
 
 
 class Base:
@@ -32,6 +36,7 @@ class Base:
         version: int | None = None,
         hedge: Hedge | None = None,
         tls: ssl.SSLContext | None = None,
+        zone: str | None = None,
     ) -> None:
         """A client of the endpoint at `base_url`; several addresses are balanced.
 
@@ -43,11 +48,15 @@ class Base:
         model: which model to ask, where several answer at the same address.
         version: the version that must answer; another one raises VersionNotServed.
         hedge: sends slow calls a second time, where that can do no harm; see Hedge.
-        tls: for https, where the system's certificates are not the right ones.
+        tls: for https, where those of SSL_CERT_FILE, SSL_CERT_DIR or certifi will not do.
+        zone: where this client runs: edges that discovery lists there are asked first.
         """
-        addresses = (base_url,) if isinstance(base_url, str) else tuple(base_url)
+        if discovery is not None:
+            arguments.of_type("discovery", discovery, str)
+        if tls is not None:
+            arguments.of_type("tls", tls, ssl.SSLContext)
         config = Config(
-            addresses=tuple(address.rstrip("/") for address in addresses),
+            addresses=tuple(each.rstrip("/") for each in arguments.strings("base_url", base_url)),
             discovery=discovery.rstrip("/") if discovery is not None else None,
             timeout_s=timeout_s,
             deadline_s=deadline_s,
@@ -56,12 +65,14 @@ class Base:
             model=model,
             version=version,
             hedge=hedge,
+            zone=zone,
         )
-        chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=random.Random())
+        chance = Chance(monotonic_s=time.monotonic, unix_s=time.time, rng=_RNG)
         self._session = Session(config, chance)
         self._wiring = transport.Wiring(
             addresses=config.addresses, tls=tls, grows=discovery is not None
         )
+        self._owner = Owner()
         self._connect()
         self._feed: feed.Feed | None = None
         if discovery is not None:

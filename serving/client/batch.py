@@ -17,13 +17,12 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterable,
-    Mapping,
     Sequence,
 )
 from dataclasses import dataclass
 from typing import Any
 
-from serving.client import errors, types
+from serving.client import arguments, errors, types
 from serving.client.calls import CorrectionOptions, around, parsed
 from serving.client.exchange import Call, Exchange
 from serving.client.settings import Session, Wish
@@ -50,12 +49,9 @@ class Plan:
     texts_per_request: int
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "texts_per_request"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
-        wrong = next((text for text in self.texts if not isinstance(text, str)), None)
-        if wrong is not None:
-            raise ValueError(f"texts must be strings, found {type(wrong).__name__}")
+        arguments.whole("concurrency", self.concurrency, least=1)
+        arguments.whole("texts_per_request", self.texts_per_request, least=1)
+        arguments.strings("texts", self.texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +73,7 @@ def several(texts: Iterable[str]) -> tuple[str, ...]:
     """Them as a tuple; refuses a single string, whose characters would be taken for texts."""
     if isinstance(texts, str):
         raise ValueError("correct_many takes several texts, found one string; use correct for it")
-    return tuple(texts)
+    return arguments.strings("texts", texts)
 
 
 def chunks(texts: Sequence[str], most: int) -> list[tuple[str, ...]]:
@@ -134,7 +130,7 @@ def _request(session: Session, plan: Plan, texts: Sequence[str]) -> Flow[list[Re
     )
     done = yield from Exchange(session, call).run()
 
-    def read(data: Mapping[str, Any]) -> list[Result]:
+    def read(data: object) -> list[Result]:
         return list(types.corrections(data, around(session, done), len(texts)))
 
     return parsed(done, read)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from serving.client import errors, rate_limit, types
+from serving.client import arguments, errors, rate_limit, types
 from serving.client.exchange import Call, Exchange, Exchanged
 from serving.client.settings import Session, Wish
 from serving.client.steps import Flow, T
@@ -20,6 +21,10 @@ class CorrectionOptions:
     language: str | None = None
     offsets: str | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in self.fields().items():
+            arguments.of_type(name, value, str)
+
     def fields(self) -> dict[str, str]:
         """Those that were given."""
         given = {"language": self.language, "offsets": self.offsets}
@@ -30,6 +35,7 @@ def correct(
     session: Session, text: str, options: CorrectionOptions, wish: Wish
 ) -> Flow[types.Correction]:
     """The call behind `Client.correct`."""
+    arguments.of_type("text", text, str)
     call = Call(
         method="POST",
         path="/v1/corrections",
@@ -49,10 +55,17 @@ def completion_options(
     seed: int | None,
 ) -> dict[str, Any]:
     """Fields of the body of a completion; None is not sent."""
+    for name, value in (("max_tokens", max_tokens), ("seed", seed)):
+        if value is not None:
+            arguments.of_type(name, value, int)
+    if temperature is not None:
+        arguments.of_type("temperature", temperature, int, float)
+        if not math.isfinite(temperature):
+            raise ValueError(f"temperature must be finite, found {temperature}")
     return {
         "max_tokens": max_tokens,
         "temperature": temperature,
-        "stop": list(stop) if stop is not None else None,
+        "stop": list(arguments.strings("stop", stop)) if stop is not None else None,
         "seed": seed,
     }
 
@@ -76,6 +89,7 @@ def open_completion(
 def _completions(
     session: Session, prompt: str, options: Mapping[str, Any], wish: Wish
 ) -> Flow[Exchanged]:
+    arguments.of_type("prompt", prompt, str)
     until_s = session.until_s(wish)
     model = session.config.model
     if model is None:
@@ -111,12 +125,12 @@ def health(session: Session) -> Flow[types.Health]:
     """The call behind `Client.health`: an unhappy answer is a result, no answer is an error."""
     try:
         call = Call(method="GET", path="/healthz", until_s=session.until_s(Wish()), pinned=False)
-        yield from Exchange(session, call).run()
+        done = yield from Exchange(session, call).run()
+        return parsed(done, types.health)
     except errors.ClientError as exc:
         if exc.status is None:
             raise
         return types.Health(ok=False, detail=str(exc))
-    return types.Health(ok=True, detail="ok")
 
 
 def around(session: Session, done: Exchanged) -> types.Around:
@@ -128,7 +142,7 @@ def around(session: Session, done: Exchanged) -> types.Around:
     )
 
 
-def parsed(done: Exchanged, read: Callable[[Mapping[str, Any]], T]) -> T:
+def parsed(done: Exchanged, read: Callable[[object], T]) -> T:
     """The value of a good answer.
 
     Raises:
@@ -136,7 +150,7 @@ def parsed(done: Exchanged, read: Callable[[Mapping[str, Any]], T]) -> T:
     """
     try:
         return read(json.loads(done.reply.body))
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+    except (RecursionError, ValueError) as exc:
         raise errors.ServerFault(
             f"the endpoint's answer is not what this client understands "
             f"({type(exc).__name__}: {exc}), it begins with {done.reply.body[:80]!r}. "

@@ -11,11 +11,12 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Literal
 
-from serving.client import batch, calls, types
+from serving.client import batch, calls, transport, types
 from serving.client.async_driver import AsyncDriver
 from serving.client.base import Base
 from serving.client.errors import ClientError
 from serving.client.loop_thread import LoopThread
+from serving.client.owner import Owner
 from serving.client.settings import Wish
 from serving.client.steps import Flow, T
 from serving.client.streams import CompletionStream
@@ -25,21 +26,23 @@ from serving.client.sync_driver import SyncDriver
 class _Beside:
     """What does things side by side for a client that waits: begun when needed, closed once."""
 
-    def __init__(self, driver: Callable[[], AsyncDriver]) -> None:
-        self._make = driver
+    def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
+        self._wiring = wiring
+        self._owner = owner
         self._lock = threading.Lock()
         self._running: tuple[LoopThread, AsyncDriver] | None = None
         self._closed = False
 
     def get(self) -> tuple[LoopThread, AsyncDriver]:
         """The thread and the driver that belongs to it."""
+        self._owner.check()
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot make a call: this client was closed")
             if self._running is None:
-                thread = LoopThread()
+                thread = LoopThread(self._owner)
                 thread.start()
-                self._running = thread, self._make()
+                self._running = thread, AsyncDriver(self._wiring, self._owner)
             return self._running
 
     def aside(self, flow: Flow[None]) -> None:
@@ -56,6 +59,12 @@ class _Beside:
             thread.close(driver.close())
 
 
+def _close(owner: Owner, driver: SyncDriver, beside: _Beside) -> None:
+    if owner.is_here():
+        driver.close()
+        beside.close()
+
+
 class Client(Base):
     """A client that waits. Safe to share between threads.
 
@@ -64,11 +73,10 @@ class Client(Base):
     """
 
     def _connect(self) -> None:
-        wiring = self._wiring
-        self._driver = SyncDriver(wiring)
-        self._beside = _Beside(lambda: AsyncDriver(wiring))
+        self._driver = SyncDriver(self._wiring, self._owner)
+        self._beside = _Beside(self._wiring, self._owner)
         # Also for a client that nobody closes: at the latest when the program ends.
-        self._finalizer = weakref.finalize(self, self._beside.close)
+        self._finalizer = weakref.finalize(self, _close, self._owner, self._driver, self._beside)
 
     def _aside(self) -> Callable[[Flow[None]], None]:
         return self._beside.aside
@@ -81,7 +89,6 @@ class Client(Base):
 
     def close(self) -> None:
         """Close the connections; the client is of no use afterwards."""
-        self._driver.close()
         self._finalizer()
 
     def correct(

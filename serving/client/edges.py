@@ -74,15 +74,20 @@ class Edges:
     """The addresses of a client and what it knows about them. Safe to share between threads."""
 
     def __init__(
-        self, addresses: Sequence[str], rng: random.Random, now_s: Callable[[], float]
+        self,
+        addresses: Sequence[str],
+        rng: random.Random,
+        now_s: Callable[[], float],
+        zone: str | None = None,
     ) -> None:
+        """`zone` is the one whose edges are asked first; none where it is None."""
         self._rng = rng
         self._now_s = now_s
         self._lock = threading.Lock()
         self._over: collections.deque[tuple[router.Lease, router.Outcome]] = collections.deque()
         """Given back and not yet told to the router."""
         self._picks: collections.Counter[str] = collections.Counter()
-        self._fleet = router.Fleet(SETTINGS)
+        self._fleet = router.Fleet(SETTINGS, zone)
         self._addresses: tuple[str, ...] = ()
         self.replace([router.Destination(id=each) for each in addresses])
 

@@ -245,7 +245,7 @@ def _better(raced: Raced) -> Outcome:
 
 
 def _said_of_address(outcome: retry.Reply | retry.Failure) -> router.Outcome:
-    if isinstance(outcome, retry.Reply):
+    if isinstance(outcome, retry.Reply) or outcome.kind is retry.FailureKind.UNREADABLE:
         return edges.ANSWERED
     late = outcome.kind is retry.FailureKind.TIMEOUT
     return edges.LATE if late else edges.UNREACHED

@@ -12,10 +12,11 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from serving import router
-from serving.client import edges, errors, retry
-from serving.client.settings import Chance, Config, check_address
+from serving.client import arguments, edges, errors, retry, transport
+from serving.client.settings import Chance, Config
 from serving.client.steps import Flow, Send, Wait
 
 PATH = "/v1/edges"
@@ -40,8 +41,11 @@ class Listing:
     """By address; each once, at least one."""
 
 
-def listing(body: bytes) -> Listing:
+def listing(body: bytes, *, secure: bool = False) -> Listing:
     """What a feed's answer says; entries without an address that can be asked are passed over.
+
+    secure: the answer came over https: an edge that is asked over http is passed over too, since
+    it would be sent the key in clear, and who trusts the feed's certificate trusts no such edge.
 
     Raises:
         ValueError: it is none, or lists no edge.
@@ -55,21 +59,26 @@ def listing(body: bytes) -> Listing:
     epoch = said.get("epoch")
     if epoch is not None and type(epoch) is not int:
         raise ValueError(f"its epoch is no number: {epoch!r:.80}")
-    found = {each.id: each for each in map(_destination, said["edges"]) if each is not None}
+    named = [each for each in map(_destination, said["edges"]) if each is not None]
+    found = {each.id: each for each in named if transport.is_secure(each.id) or not secure}
     if not found:
-        raise ValueError(f"it lists {len(said['edges'])} edges, none of them with an address")
+        raise ValueError(
+            f"it lists {len(said['edges'])} edges, none of them with an address"
+            + (" over https, as the list itself came" if secure else "")
+        )
     return Listing(epoch=epoch, edges=tuple(found.values()))
 
 
 def _destination(entry: object) -> router.Destination | None:
-    url = entry.get("url") if isinstance(entry, dict) else None
-    if not isinstance(url, str):
+    if not isinstance(entry, dict):
         return None
+    url: Any = entry.get("url")
     try:
-        check_address(url, "url")
+        arguments.address("url", url)
     except ValueError:
         return None
-    return router.Destination(id=url.rstrip("/"))
+    zone = entry.get("zone")
+    return router.Destination(id=url.rstrip("/"), zone=zone if isinstance(zone, str) else None)
 
 
 def is_older(epoch: int | None, known: int | None) -> bool:
@@ -193,7 +202,7 @@ class Feed:
         if outcome.status != _OK:
             return f"status {outcome.status}"
         try:
-            found = listing(outcome.body)
+            found = listing(outcome.body, secure=transport.is_secure(self._config.discovery or ""))
         except ValueError as exc:
             return str(exc)
         if is_older(found.epoch, self._epoch):

@@ -14,6 +14,8 @@ import math
 import threading
 from dataclasses import dataclass
 
+from serving.client import arguments
+
 _WINDOW = 500
 _FEWEST = 20
 """With fewer latencies than this a quantile says nothing, and nothing is hedged."""
@@ -33,6 +35,10 @@ class Hedge:
     """Most second attempts per call, over time. 0.05 is at most 5 % more load."""
 
     def __post_init__(self) -> None:
+        if self.delay_s is not None:
+            arguments.of_type("delay_s", self.delay_s, int, float)
+        arguments.of_type("quantile", self.quantile, int, float)
+        arguments.of_type("budget", self.budget, int, float)
         if self.delay_s is not None and not (math.isfinite(self.delay_s) and self.delay_s >= 0):
             raise ValueError(f"delay_s must be None or at least 0, found {self.delay_s}")
         if not 0 < self.quantile < 1:

@@ -13,6 +13,8 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
+from serving.client.owner import Owner
+
 T = TypeVar("T")
 
 _CLEAN_UP_S = 5.0
@@ -51,7 +53,8 @@ class _Running(Generic[T]):
 class LoopThread:
     """Runs coroutines for threads that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="serving-client", daemon=True)
         self._begun: set[asyncio.Task[Any]] = set()
@@ -83,14 +86,18 @@ class LoopThread:
         """Begins a coroutine, which `close` cancels.
 
         Raises:
-            RuntimeError: the thread was closed.
+            RuntimeError: the thread was closed, or is another process's.
         """
         running = _Running(work)
-        with self._lock:  # nothing may be begun once the loop has been told to end
-            if self._closed:
-                work.close()
-                raise RuntimeError("cannot make a call: this client was closed")
-            self._loop.call_soon_threadsafe(running.begin, self._begun)
+        try:
+            self._owner.check()
+            with self._lock:  # nothing may be begun once the loop has been told to end
+                if self._closed:
+                    raise RuntimeError("cannot make a call: this client was closed")
+                self._loop.call_soon_threadsafe(running.begin, self._begun)
+        except RuntimeError:
+            work.close()
+            raise
         return running
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:

@@ -20,6 +20,7 @@ _WHOLE = re.compile(r"\s*([0-9]{1,15})(?:\s*[,;].*)?", re.ASCII)
 _PARAMETER = re.compile(r";\s*([a-z]+)\s*=\s*([0-9]{1,15})(?![0-9.])", re.ASCII)
 _SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|h|m|s)", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
+_MOST_DIGITS = 15
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -87,7 +88,7 @@ def _reset_s(headers: Mapping[str, str], newer: Mapping[str, int]) -> float | No
 
 def _retry_after_s(value: str, unix_s: float) -> float | None:
     if value.isascii() and value.isdecimal():
-        return float(value)
+        return float(value) if len(value) <= _MOST_DIGITS else None
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - unix_s)
     except (ValueError, OverflowError):

@@ -20,7 +20,8 @@ class Reader:
     texts: list[str] = field(default_factory=list)
     finish_reason: str | None = None
     model: str = ""
-    usage: dict[str, Any] = field(default_factory=dict)
+    usage: tuple[int, int] | None = None
+    """Tokens of the prompt, and of the completion."""
     complete: bool = False
 
     def pieces(self, events: list[str]) -> Iterator[types.Piece]:
@@ -40,22 +41,23 @@ class Reader:
 
     def _data(self, event: str) -> dict[str, Any]:
         try:
-            data = json.loads(event)
-        except ValueError as exc:
+            return types.field({"event": json.loads(event)}, "event", dict)
+        except (RecursionError, ValueError) as exc:
             raise self._strange(event, exc) from exc
-        if not isinstance(data, dict):
-            raise self._strange(event, TypeError("no object"))
-        return data
 
     def _read(self, data: dict[str, Any], event: str) -> Iterator[types.Piece]:
         try:
-            self.model = str(data.get("model", self.model))
-            self.usage = dict(data.get("usage") or self.usage)
+            self.model = types.given(data, "model", str) or self.model
+            if data.get("usage") is not None:
+                self.usage = types.usage(data)
             found = [
-                types.Piece(text=str(each["text"]), finish_reason=each.get("finish_reason"))
-                for each in data["choices"]
+                types.Piece(
+                    text=types.field(each, "text", str),
+                    finish_reason=types.given(each, "finish_reason", str),
+                )
+                for each in types.field(data, "choices", list)
             ]
-        except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        except ValueError as exc:
             raise self._strange(event, exc) from exc
         for piece in found:
             self.texts.append(piece.text)
@@ -66,6 +68,14 @@ class Reader:
         return errors.ServerFault(
             f"the stream holds an event that this client does not understand "
             f"({type(exc).__name__}: {exc}): {event[:80]!r}",
+            request_id=self.around.request_id,
+        )
+
+    def unreadable(self, reason: str) -> errors.ServerFault:
+        """The error for a stream that is none, or too long."""
+        return errors.ServerFault(
+            f"the stream cannot be read on after {len(self.texts)} pieces ({reason}). "
+            f"What came before is incomplete; ask for fewer tokens",
             request_id=self.around.request_id,
         )
 
@@ -87,12 +97,23 @@ class Reader:
         )
 
     def completion(self) -> types.Completion:
-        """All of it; for a stream that is complete."""
+        """All of it; for a stream that is complete.
+
+        Raises:
+            ServerFault: it did not tell all that belongs to a completion.
+        """
+        if self.finish_reason is None or self.usage is None:
+            raise errors.ServerFault(
+                "the stream told no finish_reason or no usage. Is the address that of a liftlock "
+                "endpoint?",
+                request_id=self.around.request_id,
+            )
+        prompt_tokens, completion_tokens = self.usage
         return types.Completion(
             text="".join(self.texts),
-            finish_reason=str(self.finish_reason),
-            prompt_tokens=int(self.usage.get("prompt_tokens", 0)),
-            completion_tokens=int(self.usage.get("completion_tokens", 0)),
+            finish_reason=self.finish_reason,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             model=self.model,
             version=types.version(self.around.headers),
             request_id=self.around.request_id,

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from serving.client import errors, rate_limit, retry
+from serving.client import errors, rate_limit, retry, types
 from serving.client.settings import Config
 
+_NO_REASON = "the endpoint gave no reason"
+_MOST_CHARACTERS = 1000
+"""Of what the endpoint says, in a message."""
 NOT_SERVED = "version_not_served"
-_VERSION = "x-liftlock-version"
 _BY_TYPE: dict[str, type[errors.ClientError]] = {
     "timeout_error": errors.DeadlineExceeded,
     "rate_limit_error": errors.Overloaded,
@@ -58,6 +60,12 @@ def error(outcome: retry.Reply | retry.Failure, tried: Tried, config: Config) ->
             f"{config.deadline_s:g}), or send a shorter text",
             request_id=tried.request_id,
         )
+    if outcome.kind is retry.FailureKind.UNREADABLE:
+        return errors.ServerFault(
+            f"the answer of {tried.addresses[-1]} cannot be read ({outcome.reason}). "
+            f"Is the address that of a liftlock endpoint?",
+            request_id=tried.request_id,
+        )
     return errors.ConnectionFailed(
         f"no answer from {where} {how_often} ({outcome.reason}). "
         f"Is the endpoint running there? `liftlock status` says where it is",
@@ -67,7 +75,7 @@ def error(outcome: retry.Reply | retry.Failure, tried: Tried, config: Config) ->
 
 def check_pin(headers: Mapping[str, str], version: int | None, request_id: str) -> None:
     """Raises VersionNotServed where an endpoint that knows no pins answered by another version."""
-    answered = _number(headers.get(_VERSION))
+    answered = types.version(headers)
     if version is not None and answered is not None and answered != version:
         refused = errors.VersionNotServed(
             f"version {version} was asked for and version {answered} answered. "
@@ -85,7 +93,7 @@ def in_stream(data: Mapping[str, Any], request_id: str) -> errors.ClientError:
     kind = _BY_TYPE.get(str(said.get("type")), errors.ServerFault)
     code = said.get("code")
     return kind(
-        f"the endpoint ended the stream: {said.get('message', 'it gave no reason')}. "
+        f"the endpoint ended the stream: {_message(said) or _NO_REASON}. "
         f"What came before is incomplete; ask again",
         request_id=request_id,
         code=str(code) if code is not None else None,
@@ -96,10 +104,9 @@ def _refusal(reply: retry.Reply, tried: Tried, how_often: str) -> errors.ClientE
     said = _said(_json(reply.body))
     code = str(said["code"]) if said.get("code") is not None else None
     kind, advice = _kind(reply.status, code)
-    message = said.get("message") or reply.body[:200].decode(errors="replace")
+    message = _message(said) or reply.body[:200].decode(errors="replace") or _NO_REASON
     found = kind(
-        f"{message or 'the endpoint gave no reason'} (status {reply.status}, {how_often}). "
-        f"{advice}",
+        f"{message} (status {reply.status}, {how_often}). {advice}",
         request_id=tried.request_id,
         status=reply.status,
         code=code,
@@ -115,6 +122,8 @@ def _kind(status: int, code: str | None) -> tuple[type[errors.ClientError], str]
         return errors.VersionNotServed, "Pin a version that serves, or none"
     if status in _BY_STATUS:
         return _BY_STATUS[status]
+    if 300 <= status < 400:
+        return errors.ServerFault, "Nothing is sent on to where it points: ask that address itself"
     if 400 <= status < 500:
         return errors.BadRequest, "Change the request"
     return errors.ServerFault, "Look for the request in the endpoint's logs"
@@ -125,13 +134,8 @@ def _served(said: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, .
     listed = said.get("served")
     if isinstance(listed, list) and all(type(item) is int for item in listed):
         return tuple(listed)
-    answered = _number(headers.get(_VERSION))
+    answered = types.version(headers)
     return (answered,) if answered is not None else ()
-
-
-def _number(value: str | None) -> int | None:
-    known = value is not None and value.isascii() and value.isdecimal() and len(value) <= 18
-    return int(value) if known and value is not None else None
 
 
 def _said(data: object) -> Mapping[str, Any]:
@@ -139,8 +143,13 @@ def _said(data: object) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _message(said: Mapping[str, Any]) -> str:
+    found = said.get("message")
+    return found[:_MOST_CHARACTERS] if isinstance(found, str) else ""
+
+
 def _json(body: bytes) -> object:
     try:
         return json.loads(body)
-    except ValueError:
+    except (RecursionError, ValueError):
         return None

@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from serving.client import rate_limit
+from serving.client import arguments, rate_limit
 
 
 class FailureKind(enum.Enum):
@@ -26,6 +26,8 @@ class FailureKind(enum.Enum):
     """The connection broke; the endpoint may or may not have done the work."""
     TIMEOUT = "timeout"
     """No answer in the time allowed for the attempt."""
+    UNREADABLE = "unreadable"
+    """An answer that is none, as it would be again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,7 @@ class RetryPolicy:
     """Longest pause of all, unless the endpoint asks for more."""
 
     def __post_init__(self) -> None:
-        if self.retries < 0:
-            raise ValueError(f"retries must be at least 0, found {self.retries}")
+        arguments.whole("retries", self.retries, least=0)
         if not 0 < self.base_s <= self.cap_s:
             raise ValueError(f"base_s must be above 0 and at most cap_s, found {self.base_s}")
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from urllib import parse
+from dataclasses import dataclass, field
 
-import httpx
-
-from serving.client import edges, hedge, retry
+from serving.client import arguments, edges, hedge, retry
 from serving.client.steps import Flow
 
 ApiKey = str | Callable[[], str | None]
 """A key, or what gives the one of the moment, where keys are renewed."""
-
-_LONGEST_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +23,12 @@ class Config:
     timeout_s: float
     deadline_s: float
     policy: retry.RetryPolicy
-    api_key: ApiKey | None = None
+    api_key: ApiKey | None = field(default=None, repr=False)
     model: str | None = None
     version: int | None = None
     hedge: hedge.Hedge | None = None
+    zone: str | None = None
+    """The zone whose edges are asked first."""
 
     def __post_init__(self) -> None:
         if not self.addresses and self.discovery is None:
@@ -41,23 +38,31 @@ class Config:
         if len(set(self.addresses)) < len(self.addresses):
             raise ValueError(f"base_url names an address twice: {', '.join(self.addresses)}")
         for address in self.addresses:
-            check_address(address, "base_url")
+            arguments.address("base_url", address)
         if self.discovery is not None:
-            check_address(self.discovery, "discovery")
-        if not callable(self.api_key):
-            _check_header("api_key", self.api_key)
-        _check_header("model", self.model)
-        for name in ("timeout_s", "deadline_s"):
-            if not 0 < getattr(self, name) <= _LONGEST_S:
-                raise ValueError(f"{name} must be above 0, found {getattr(self, name)}")
-        check_version(self.version)
+            arguments.address("discovery", self.discovery)
+        if self.api_key is not None and not callable(self.api_key):
+            arguments.header("api_key", self.api_key)
+        if self.model is not None:
+            arguments.header("model", self.model)
+        if self.version is not None:
+            arguments.whole("version", self.version, least=1)
+        if self.hedge is not None:
+            arguments.of_type("hedge", self.hedge, hedge.Hedge)
+        if self.zone is not None:
+            arguments.of_type("zone", self.zone, str)
+            if self.discovery is None:
+                raise ValueError("zone needs discovery, which tells the zones of the edges")
+        arguments.seconds("timeout_s", self.timeout_s)
+        arguments.seconds("deadline_s", self.deadline_s)
 
     def key_now(self) -> str | None:
         """The key to send now. Raises ValueError where what gives keys gave what is none."""
         if not callable(self.api_key):
             return self.api_key
         key = self.api_key()
-        _check_header("api_key", key)
+        if key is not None:
+            arguments.header("api_key", key)
         return key
 
 
@@ -78,9 +83,10 @@ class Wish:
     deadline_s: float | None = None
 
     def __post_init__(self) -> None:
-        check_version(self.version)
-        if self.deadline_s is not None and not 0 < self.deadline_s <= _LONGEST_S:
-            raise ValueError(f"deadline_s must be above 0, found {self.deadline_s}")
+        if self.version is not None:
+            arguments.whole("version", self.version, least=1)
+        if self.deadline_s is not None:
+            arguments.seconds("deadline_s", self.deadline_s)
 
 
 class Session:
@@ -89,7 +95,7 @@ class Session:
     def __init__(self, config: Config, chance: Chance) -> None:
         self.config = config
         self.chance = chance
-        self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s)
+        self.edges = edges.Edges(config.addresses, chance.rng, chance.monotonic_s, config.zone)
         self.hedging = hedge.Hedging(config.hedge) if config.hedge is not None else None
         self.learn: Callable[[float, str], Flow[None]] | None = None
         """What a call does first, where addresses are to be learned: Feed.ensure."""
@@ -102,30 +108,3 @@ class Session:
         """When a call that begins now must be over."""
         own_s = wish.deadline_s
         return self.now_s() + (own_s if own_s is not None else self.config.deadline_s)
-
-
-def check_version(version: int | None) -> None:
-    """Raises ValueError for what can be no version."""
-    if version is not None and (isinstance(version, bool) or version < 1):
-        raise ValueError(f"version must be a number of at least 1, found {version!r}")
-
-
-def _check_header(name: str, value: str | None) -> None:
-    if value is not None and not (value.isascii() and value.isprintable()):
-        raise ValueError(f"{name} must be printable ASCII, since it travels in a header")
-
-
-def check_address(address: str, name: str) -> None:
-    """Raises ValueError, by the name it was given under, for what cannot be asked."""
-    parts = parse.urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError(f"{name} must be like http://host:port, found {address!r}")
-    if parts.query or parts.fragment:
-        raise ValueError(f"{name} must end before any ? or #, found {address!r}")
-    if parts.username is not None:
-        # They would be sent in place of the API key, and be shown wherever an address is.
-        raise ValueError(f"{name} must hold no user and password, found some for {parts.hostname}")
-    try:
-        httpx.URL(address).host.encode("idna")  # as whoever looks the name up does
-    except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ValueError(f"{name} cannot be asked: {exc}, found {address!r}") from exc

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from serving.client import calls, refusals, types
+from serving.client import calls, errors, limits, refusals, types
 from serving.client.async_driver import AsyncDriver
 from serving.client.exchange import Exchanged
 from serving.client.reader import Reader
@@ -80,6 +80,7 @@ class CompletionStream:
 
     def __init__(self, opening: Opening, driver: SyncDriver) -> None:
         self._streamed = _Streamed(opening)
+        self._owner = driver.owner
         self._pieces = _pieces(self._streamed, driver)
 
     def __enter__(self) -> CompletionStream:
@@ -93,6 +94,7 @@ class CompletionStream:
 
     def __next__(self) -> types.Piece:
         """The next piece. Raises a ClientError."""
+        self._owner.check()
         return next(self._pieces)
 
     def close(self) -> None:
@@ -101,7 +103,7 @@ class CompletionStream:
 
     def result(self) -> types.Completion:
         """The whole completion, after reading what has not been read. Raises a ClientError."""
-        for _ in self._pieces:
+        for _ in self:
             pass
         return self._streamed.result()
 
@@ -116,6 +118,7 @@ class AsyncCompletionStream:
 
     def __init__(self, opening: Opening, driver: AsyncDriver) -> None:
         self._streamed = _Streamed(opening)
+        self._owner = driver.owner
         self._pieces = _async_pieces(self._streamed, driver)
 
     async def __aenter__(self) -> AsyncCompletionStream:
@@ -129,6 +132,7 @@ class AsyncCompletionStream:
 
     async def __anext__(self) -> types.Piece:
         """The next piece. Raises a ClientError."""
+        self._owner.check()
         return await anext(self._pieces)
 
     async def close(self) -> None:
@@ -137,7 +141,7 @@ class AsyncCompletionStream:
 
     async def result(self) -> types.Completion:
         """The whole completion, after reading what has not been read. Raises a ClientError."""
-        async for _ in self._pieces:
+        async for _ in self:
             pass
         return self._streamed.result()
 
@@ -156,23 +160,36 @@ def _pieces(streamed: _Streamed, driver: SyncDriver) -> Generator[types.Piece, N
         reader = streamed.begun(done)
         yield from reader.pieces(opened.events)
         while not reader.complete:
-            yield from reader.pieces(opened.parser.feed(_chunk(streamed, reader, opened, until_s)))
-        with contextlib.suppress(httpx.RequestError):
+            yield from reader.pieces(_events(streamed, reader, opened, until_s))
+        with contextlib.suppress(httpx.RequestError), limits.within(streamed.left_s(until_s)):
             next(opened.chunks, None)  # the end, after which the connection can be used again
 
 
-def _chunk(streamed: _Streamed, reader: Reader, opened: Opened, until_s: float) -> bytes:
+def _events(streamed: _Streamed, reader: Reader, opened: Opened, until_s: float) -> list[str]:
     try:
-        chunk: bytes | None = next(opened.chunks, None)
-    except httpx.TimeoutException as exc:
-        raise reader.late(streamed.opening.deadline_s) from exc
+        with limits.within(streamed.left_s(until_s)):
+            chunk: bytes | None = next(opened.chunks, None)
+        return _fed(opened, chunk)
     except httpx.RequestError as exc:
-        raise reader.broken(f"{type(exc).__name__}: {exc}") from exc
-    if streamed.left_s(until_s) <= 0:
-        raise reader.late(streamed.opening.deadline_s)
+        raise _ended_by(exc, streamed, reader) from exc
+
+
+def _fed(opened: Opened, chunk: bytes | None) -> list[str]:
     if chunk is None:
-        raise reader.broken("it ended without [DONE]")
-    return chunk
+        raise httpx.RemoteProtocolError("it ended without [DONE]")
+    return opened.parser.feed(chunk)
+
+
+def _ended_by(
+    exc: TimeoutError | httpx.RequestError, streamed: _Streamed, reader: Reader
+) -> errors.ClientError:
+    match exc:
+        case TimeoutError() | httpx.TimeoutException():
+            return reader.late(streamed.opening.deadline_s)
+        case httpx.DecodingError():
+            return reader.unreadable(str(exc))
+        case _:
+            return reader.broken(f"{type(exc).__name__}: {exc}")
 
 
 async def _async_pieces(
@@ -187,24 +204,20 @@ async def _async_pieces(
             for piece in reader.pieces(opened.events):
                 yield piece
             while not reader.complete:
-                chunk = await _async_chunk(streamed, reader, opened, until_s)
-                for piece in reader.pieces(opened.parser.feed(chunk)):
+                events = await _async_events(streamed, reader, opened, until_s)
+                for piece in reader.pieces(events):
                     yield piece
             with contextlib.suppress(httpx.RequestError, TimeoutError):
                 async with asyncio.timeout(streamed.left_s(until_s)):
                     await anext(opened.chunks, None)  # the end: see CompletionStream
 
 
-async def _async_chunk(
+async def _async_events(
     streamed: _Streamed, reader: Reader, opened: Opened, until_s: float
-) -> bytes:
+) -> list[str]:
     try:
         async with asyncio.timeout(streamed.left_s(until_s)):
             chunk: bytes | None = await anext(opened.chunks, None)
-    except (TimeoutError, httpx.TimeoutException) as exc:
-        raise reader.late(streamed.opening.deadline_s) from exc
-    except httpx.RequestError as exc:
-        raise reader.broken(f"{type(exc).__name__}: {exc}") from exc
-    if chunk is None:
-        raise reader.broken("it ended without [DONE]")
-    return chunk
+        return _fed(opened, chunk)
+    except (TimeoutError, httpx.RequestError) as exc:
+        raise _ended_by(exc, streamed, reader) from exc

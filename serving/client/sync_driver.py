@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import httpx
 
-from serving.client import sse, transport
+from serving.client import limits, size, sse, transport
+from serving.client.owner import Owner
 from serving.client.steps import Flow, Opened, Outcome, Race, Send, T
 
 
 class SyncDriver:
     """Runs calls over httpx. Safe to share between threads. Does not race: see LoopThread."""
 
-    def __init__(self, wiring: transport.Wiring) -> None:
+    def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
+        self.owner = owner
         # Streams are left early: see transport on why they have connections of their own.
         self._streams = httpx.Client(**wiring.settings(http2=False))
         self._http = (
             httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._streams
         )
+        for client in (self._http, self._streams):
+            limits.hold(client)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -27,6 +32,7 @@ class SyncDriver:
 
     def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is interrupted."""
+        self.owner.check()
         outcome: Outcome | None = None
         try:
             while True:
@@ -47,51 +53,30 @@ class SyncDriver:
             flow.close()
 
     def _send(self, step: Send) -> Outcome:
-        until_s = time.monotonic() + step.timeout_s
         try:
-            with self._http.stream(
-                step.method,
-                step.address + step.path,
-                headers=dict(step.headers),
-                content=step.content,
-                timeout=transport.timeout(step),
-            ) as response:
-                body = bytearray()
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if time.monotonic() > until_s:  # httpx limits each read, not their sum
-                        return transport.too_slow(step)
+            with (
+                limits.within(step.timeout_s),
+                contextlib.closing(_sent(step, self._http)) as found,
+            ):
+                return _read(found)
         except httpx.RequestError as exc:
             return transport.failure(exc)
-        return transport.reply(response, bytes(body))
 
     def _open(self, step: Send) -> Outcome:
-        request = self._streams.build_request(
-            step.method,
-            step.address + step.path,
-            headers=dict(step.headers),
-            content=step.content,
-            timeout=transport.timeout(step),
-        )
-        until_s = time.monotonic() + step.timeout_s
         try:
-            response = self._streams.send(request, stream=True)
+            with limits.within(step.timeout_s), contextlib.ExitStack() as held:
+                response = held.enter_context(contextlib.closing(_sent(step, self._streams)))
+                found = self._first_event(response)
+                if isinstance(found, Opened):
+                    held.pop_all()
+                return found
         except httpx.RequestError as exc:
             return transport.failure(exc)
-        opened = False
-        try:
-            found = self._first_event(step, response, until_s)
-            opened = isinstance(found, Opened)
-            return found
-        except httpx.RequestError as exc:
-            return transport.failure(exc)
-        finally:
-            if not opened:
-                response.close()
 
-    def _first_event(self, step: Send, response: httpx.Response, until_s: float) -> Outcome:
+    def _first_event(self, response: httpx.Response) -> Outcome:
         if response.status_code != httpx.codes.OK:
-            return transport.reply(response, response.read())
+            return _read(response)
+        transport.check_stream(response)
         parser, chunks = sse.Parser(), response.iter_bytes()
         for chunk in chunks:
             events = parser.feed(chunk)
@@ -103,6 +88,24 @@ class SyncDriver:
                     response=response,
                     chunks=chunks,
                 )
-            if time.monotonic() > until_s:
-                return transport.too_slow(step)
         return transport.no_event()
+
+
+def _sent(step: Send, http: httpx.Client) -> httpx.Response:
+    """What answers, its body still to come."""
+    request = http.build_request(
+        step.method,
+        step.address + step.path,
+        headers=dict(step.headers),
+        content=step.content,
+        timeout=transport.timeout(step),
+    )
+    return http.send(request, stream=True)
+
+
+def _read(response: httpx.Response) -> Outcome:
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        size.check(len(body))
+    return transport.reply(response, bytes(body))

@@ -12,8 +12,8 @@ import importlib.util
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import cookiejar
 from typing import Any
-from urllib import parse
 
 import httpx
 
@@ -41,33 +41,41 @@ class Wiring:
 
     def settings(self, *, http2: bool) -> dict[str, Any]:
         """Arguments for httpx's clients, sync and async."""
-        hosts = {parse.urlsplit(address).hostname or "" for address in self.addresses}
+        hosts = {httpx.URL(address).host for address in self.addresses}
         # A proxy from the environment cannot reach this machine's own loopback.
         near = {host for host in hosts if host in _LOOPBACK} if not self.grows else {*_LOOPBACK}
         mounts = {f"all://{f'[{host}]' if ':' in host else host}": None for host in near}
-        trust_env = self.grows or hosts != near
         return {
             "http1": True,
             "http2": http2,
             "limits": _LIMITS,
-            "trust_env": trust_env,
+            "trust_env": self.grows or hosts != near,
             "mounts": mounts,
+            # None are kept: by the rules for them they would be sent to every port of a host.
+            "cookies": cookiejar.CookieJar(cookiejar.DefaultCookiePolicy(allowed_domains=())),
             # Nothing is loaded for plain HTTP alone (no redirect is followed).
-            "verify": (self.tls or _certificates(http2, trust_env)) if self._secure else False,
+            "verify": (self.tls or _certificates(http2)) if self._secure else False,
         }
 
     @property
     def _secure(self) -> bool:
-        return self.grows or any(address.startswith("https:") for address in self.addresses)
+        return self.grows or any(is_secure(address) for address in self.addresses)
+
+
+def is_secure(address: str) -> bool:
+    """Whether it is asked over TLS, however that is written."""
+    return httpx.URL(address).scheme == "https"
 
 
 @functools.cache
-def _certificates(http2: bool, trust_env: bool) -> ssl.SSLContext:
-    """The system's. Loading them takes 40 ms, which the first client of a program has to spare and
-    a later call has not; one context for each protocol, since httpcore sets what it offers there.
+def _certificates(http2: bool) -> ssl.SSLContext:
+    """Those of SSL_CERT_FILE, SSL_CERT_DIR or certifi, wherever an address is.
+
+    Loading them takes 40 ms, which the first client of a program has to spare and a later call has
+    not; one context for each protocol, since httpcore sets what it offers there.
     """
     del http2
-    return httpx.create_ssl_context(trust_env=trust_env)
+    return httpx.create_ssl_context()
 
 
 def timeout(step: Send) -> httpx.Timeout:
@@ -80,18 +88,27 @@ def reply(response: httpx.Response, body: bytes) -> retry.Reply:
     return retry.Reply(status=response.status_code, headers=headers(response), body=body)
 
 
+def check_stream(response: httpx.Response) -> None:
+    """Raises httpx.DecodingError where a good answer is no stream of events."""
+    kind = response.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "text/event-stream":
+        raise httpx.DecodingError(f"its content type is {kind!r:.80} and not text/event-stream")
+
+
 def headers(response: httpx.Response) -> dict[str, str]:
     """By lower-case name; repeated ones are joined."""
     return {name.lower(): value for name, value in response.headers.items()}
 
 
 def failure(exc: httpx.RequestError) -> retry.Failure:
-    """httpx tells apart what matters here: whether a request can have left."""
+    """httpx tells apart what matters here: whether a request can have left, and was answered."""
     match exc:
         case httpx.ConnectError() | httpx.ConnectTimeout():
             kind = retry.FailureKind.NOT_SENT
         case httpx.TimeoutException():
             kind = retry.FailureKind.TIMEOUT
+        case httpx.DecodingError():
+            kind = retry.FailureKind.UNREADABLE
         case _:
             kind = retry.FailureKind.BROKEN
     return retry.Failure(kind=kind, reason=f"{type(exc).__name__}: {exc}".rstrip(": "))

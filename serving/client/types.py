@@ -1,16 +1,18 @@
 """What the endpoint answers, as values.
 
 Parsing takes unknown fields in stride, so that a newer endpoint does not break an older client,
-and raises KeyError, TypeError or ValueError for missing or wrong ones.
+and raises ValueError for missing or wrong ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from serving.client.rate_limit import RateLimit
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,64 +129,97 @@ class Around:
     rate_limit: RateLimit | None = None
 
 
-def correction(data: Mapping[str, Any], around: Around) -> Correction:
+def field(data: object, name: str, kind: type[T]) -> T:
+    """A field of an object of an answer, exactly of that type: true is no number.
+
+    Raises:
+        ValueError: it is of another one or missing, or `data` is no object.
+    """
+    value = data.get(name) if isinstance(data, dict) else data
+    if not isinstance(data, dict) or type(value) is not kind:
+        raise ValueError(f"{name!r} must be of type {kind.__name__}, found {value!r:.80}")
+    return value
+
+
+def given(data: object, name: str, kind: type[T]) -> T | None:
+    """The same, where it need not be there."""
+    is_missing = isinstance(data, dict) and data.get(name) is None
+    return None if is_missing else field(data, name, kind)
+
+
+def correction(data: object, around: Around) -> Correction:
     """The answer of /v1/corrections to one text."""
     edits = tuple(
         Edit(
-            start=int(item["start"]),
-            end=int(item["end"]),
-            original=str(item["original"]),
-            replacement=str(item["replacement"]),
+            start=field(item, "start", int),
+            end=field(item, "end", int),
+            original=field(item, "original", str),
+            replacement=field(item, "replacement", str),
         )
-        for item in data["edits"]
+        for item in field(data, "edits", list)
     )
     return Correction(
-        corrected=str(data["corrected"]),
+        corrected=field(data, "corrected", str),
         edits=edits,
-        model=str(data["model"]),
-        version=int(data["version"]),
-        finish_reason=str(data["finish_reason"]),
-        request_id=str(data.get("request_id", around.request_id)),
+        model=field(data, "model", str),
+        version=field(data, "version", int),
+        finish_reason=field(data, "finish_reason", str),
+        request_id=given(data, "request_id", str) or around.request_id,
         rate_limit=around.rate_limit,
     )
 
 
-def corrections(data: Mapping[str, Any], around: Around, number: int) -> tuple[Correction, ...]:
+def corrections(data: object, around: Around, number: int) -> tuple[Correction, ...]:
     """The answer of /v1/corrections to that many texts: each has the identity of them all."""
-    results = data["results"]
+    results = field(data, "results", list)
     if len(results) != number:
         raise ValueError(f"{number} texts were sent, {len(results)} results came back")
-    shared = {name: value for name, value in data.items() if name != "results"}
-    return tuple(correction({**shared, **item}, around) for item in results)
+    shared = {name: field(data, name, kind) for name, kind in (("model", str), ("version", int))}
+    return tuple(
+        correction({**shared, **item} if isinstance(item, dict) else item, around)
+        for item in results
+    )
 
 
-def completion(data: Mapping[str, Any], around: Around) -> Completion:
+def completion(data: object, around: Around) -> Completion:
     """The answer of /v1/completions; the version travels in a header."""
-    choice, usage = data["choices"][0], data.get("usage") or {}
+    choice = next(iter(field(data, "choices", list)), None)
+    prompt_tokens, completion_tokens = usage(data)
     return Completion(
-        text=str(choice["text"]),
-        finish_reason=str(choice["finish_reason"]),
-        prompt_tokens=int(usage.get("prompt_tokens", 0)),
-        completion_tokens=int(usage.get("completion_tokens", 0)),
-        model=str(data["model"]),
+        text=field(choice, "text", str),
+        finish_reason=field(choice, "finish_reason", str),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        model=field(data, "model", str),
         version=version(around.headers),
         request_id=around.request_id,
         rate_limit=around.rate_limit,
     )
 
 
+def usage(data: object) -> tuple[int, int]:
+    """The tokens of the prompt and those of the completion."""
+    counts = field(data, "usage", dict)
+    return field(counts, "prompt_tokens", int), field(counts, "completion_tokens", int)
+
+
 def version(headers: Mapping[str, str]) -> int | None:
     """The version that answered; None when the answer does not say."""
-    value = headers.get("x-liftlock-version")
-    return int(value) if value is not None else None
+    value = headers.get("x-liftlock-version", "")
+    return int(value) if value.isascii() and value.isdecimal() and len(value) <= 18 else None
 
 
-def models(data: Mapping[str, Any]) -> tuple[Model, ...]:
+def models(data: object) -> tuple[Model, ...]:
     """The answer of /v1/models."""
     return tuple(
         Model(
-            id=str(item["id"]),
-            version=int(item["version"]) if item.get("version") is not None else None,
+            id=field(item, "id", str),
+            version=given(item, "version", int),
         )
-        for item in data["data"]
+        for item in field(data, "data", list)
     )
+
+
+def health(data: object) -> Health:
+    """The answer of /healthz, which a page of somebody else's is not."""
+    return Health(ok=True, detail=field(data, "status", str))

@@ -8,7 +8,11 @@ import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+from serving.client import AsyncClient, Client
+
+Kind = type[Client] | type[AsyncClient]
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 CORRECTION = {
@@ -148,6 +152,19 @@ def threaded(answer: Answer) -> Iterator[Seen]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(10)
+
+
+async def ask(kind: Kind, call: Callable[[Any], Any], *args: Any, **given: Any) -> Any:
+    """What a call by either client comes to; the sync one runs in a thread."""
+    if kind is AsyncClient:
+        async with AsyncClient(*args, **given) as client:
+            return await call(client)
+
+    def wait() -> Any:
+        with Client(*args, **given) as client:
+            return call(client)
+
+    return await asyncio.to_thread(wait)
 
 
 async def gone() -> str:

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from serving.client import AsyncClient, Client, ConnectionFailed, Correction, Hedge, Overloaded
+from serving.client import (
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    Correction,
+    Hedge,
+    Overloaded,
+    ServerFault,
+)
 from tests.serving.client import stand_in
 from tests.serving.client.stand_in import CORRECTION, Seen, http
 
@@ -173,6 +181,33 @@ async def test_a_call_may_be_cancelled_at_any_moment_without_leaving_a_connectio
         await stand_in.until(lambda: seen.open == 0)
         assert seen.requests  # some got so far
         assert [each.in_flight for each in client.stats().edges] == [0]
+
+
+@BOTH
+@pytest.mark.parametrize("hedge", [None, Hedge(delay_s=5.0)])
+async def test_a_cookie_is_neither_kept_nor_told_to_others(kind: Kind, hedge: Hedge | None) -> None:
+    async def sets(_request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(http(200, CORRECTION, "set-cookie: session=one; Path=/\r\n"))
+
+    async with two(sets, sets) as (first, second):
+        await ask(kind, [first.url, second.url], 10, hedge=hedge)
+        assert len(first.requests) + len(second.requests) == 10
+        told = [stand_in.header(each, "cookie") for each in first.requests + second.requests]
+        assert told == [None] * 10
+
+
+@BOTH
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_nothing_is_sent_on_to_where_an_answer_points(kind: Kind, status: int) -> None:
+    async with stand_in.watched(good) as elsewhere:
+
+        async def points(_request: bytes, writer: asyncio.StreamWriter) -> None:
+            writer.write(http(status, {}, f"location: {elsewhere.url}\r\n"))
+
+        async with stand_in.server(points) as url:
+            with pytest.raises(ServerFault, match="ask that address itself"):
+                await ask(kind, [url], api_key="secret")
+        assert elsewhere.requests == []
 
 
 @BOTH

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from serving.client import calls, errors, retry, settings, steps, types
+from serving.client import arguments, calls, errors, retry, settings, steps, types
 from serving.client.rate_limit import RateLimit
 
 ANSWER = {
@@ -171,7 +171,7 @@ def test_models_are_listed_with_their_versions() -> None:
 
 
 def test_an_unhappy_endpoint_is_a_result_and_a_silent_one_an_error() -> None:
-    well, _, _ = drive(calls.health(session()), reply(200, {}))
+    well, _, _ = drive(calls.health(session()), reply(200, {"status": "ok"}))
     assert well.ok
     own = session(policy=retry.RetryPolicy(retries=0))
     ill, _, _ = drive(calls.health(own), reply(503, {"error": {"message": "draining"}}))
@@ -197,10 +197,79 @@ def test_no_answer_is_an_error_that_says_what_to_do(
         drive(correct("a", own), retry.Failure(kind=kind, reason="because"))
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff", b"null"])
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b"{}", b"\xff", b"null", b'"a"', b"[" * 200_000, b"1" * 9_999]
+)
 def test_an_answer_that_is_none_is_the_servers_fault(body: bytes) -> None:
-    with pytest.raises(errors.ServerFault, match="Is the address that of a liftlock endpoint"):
-        drive(correct("a", session()), reply(200, body))
+    for flow in (
+        correct("a", session()), complete(session(model="m"), {}), calls.models(session())
+    ):  # fmt: skip
+        with pytest.raises(errors.ServerFault, match="Is the address that of a liftlock endpoint"):
+            drive(flow, reply(200, body))  # type: ignore[arg-type]
+    ill, _, _ = drive(calls.health(session()), reply(200, body))
+    assert not ill.ok
+
+
+EDIT: dict[str, Any] = ANSWER["edits"][0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"corrected": None},
+        {"corrected": 3},
+        {"version": "3"},
+        {"version": True},
+        {"version": 3.0},
+        {"model": None},
+        {"finish_reason": None},
+        {"request_id": 7},
+        {"edits": None},
+        {"edits": {}},
+        {"edits": ["go"]},
+        {"edits": [{**EDIT, "start": "4"}]},
+        {"edits": [{**EDIT, "end": None}]},
+        {"edits": [{**EDIT, "original": 1}]},
+    ],
+)
+def test_a_correction_with_a_field_of_another_type_is_the_servers_fault(
+    change: dict[str, Any],
+) -> None:
+    with pytest.raises(errors.ServerFault, match=r"must be of type \w+, found"):
+        drive(correct("a", session()), reply(200, {**ANSWER, **change}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"usage": None},
+        {"usage": {"prompt_tokens": 3}},
+        {"usage": {"prompt_tokens": 3, "completion_tokens": "2"}},
+        {"choices": []},
+        {"choices": {}},
+        {"choices": [None]},
+        {"choices": [{"text": None, "finish_reason": "stop"}]},
+        {"choices": [{"text": "a", "finish_reason": None}]},
+        {"model": 1},
+    ],
+)
+def test_a_completion_with_a_field_of_another_type_is_the_servers_fault(
+    change: dict[str, Any],
+) -> None:
+    with pytest.raises(errors.ServerFault, match=r"must be of type \w+, found"):
+        drive(complete(session(model="m"), {}), reply(200, {**COMPLETION, **change}))
+
+
+@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": [1]}, {"data": [{"id": None}]},
+                                  {"data": [{"id": "m", "version": "1"}]}])  # fmt: skip
+def test_a_list_of_models_with_a_field_of_another_type_is_the_servers_fault(data: object) -> None:
+    with pytest.raises(errors.ServerFault, match=r"must be of type \w+, found"):
+        drive(calls.models(session()), reply(200, data))
+
+
+def test_a_version_that_is_no_number_counts_as_not_said() -> None:
+    strange = reply(200, COMPLETION, **{"x-liftlock-version": "three"})
+    assert drive(complete(session(model="m"), {}), strange)[0].version is None
 
 
 @pytest.mark.parametrize(
@@ -214,6 +283,9 @@ def test_an_answer_that_is_none_is_the_servers_fault(body: bytes) -> None:
         ("addresses", ("http://host:port",)),
         ("addresses", ("http://host/?a=b",)),
         ("addresses", ("http://999.1.1.1",)),
+        ("addresses", (" http://a",)),
+        ("addresses", ("http://a:0",)),
+        ("addresses", ("http://a:65536",)),
         ("deadline_s", float("nan")),
         ("version", 0),
         ("timeout_s", 0.0),
@@ -227,10 +299,31 @@ def test_settings_that_cannot_work_are_refused_at_once(field: str, value: object
         session(**{field: value})
 
 
+@pytest.mark.parametrize(
+    "address", ["http://secret@a", "http://me:secret@a", "http://me:secret@a:b", "http://a?k=secret",
+                "http://a/#secret", "http://secret@a?k=secret", "http://secret@[a?k=secret"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["base_url", "discovery"])
+def test_a_key_in_an_address_is_refused_and_not_told(name: str, address: str) -> None:
+    with pytest.raises(ValueError, match=name) as refused:
+        arguments.address(name, address)
+    assert "secret" not in str(refused.value)
+
+
 def test_health_and_models_ask_whoever_is_there() -> None:
-    for flow, data in ((calls.health(session(version=2)), {}), (calls.models(session()), MODELS)):
+    for flow, data in (
+        (calls.health(session(version=2)), {"status": "ok"}),
+        (calls.models(session()), MODELS),
+    ):
         _, sent, _ = drive(flow, reply(200, data, **{"x-liftlock-version": "3"}))  # type: ignore[arg-type]
         assert "x-liftlock-version-pin" not in sent[0].headers
+
+
+@pytest.mark.parametrize("stop", ["ab", ["ab"], ("ab",)])
+def test_one_stop_may_be_given_as_it_is(stop: Any) -> None:
+    options = calls.completion_options(None, None, stop, None)
+    _, sent, _ = drive(complete(session(model="m"), options), reply(200, COMPLETION))
+    assert json.loads(sent[0].content)["stop"] == ["ab"]
 
 
 def test_language_and_offsets_travel_in_the_body_where_given() -> None:

@@ -376,6 +376,70 @@ async def test_an_edge_that_cannot_be_asked_is_passed_over(
         assert caller.addresses() == [two[0].url]
 
 
+def in_zones(**urls: str) -> dict[str, Any]:
+    return {"epoch": 1, "edges": [{"url": url, "zone": zone} for zone, url in urls.items()]}
+
+
+@BOTH
+async def test_edges_of_the_own_zone_are_asked_first(waits: bool, two: tuple[Seen, Seen]) -> None:
+    near, far = two
+    async with discovery() as told_by:
+        told_by.says = in_zones(b=far.url, a=near.url)
+        async with calling(waits, discovery=told_by.url, zone="a") as caller:
+            for _ in range(20):
+                await caller.correct()
+        assert (len(near.requests), len(far.requests)) == (20, 0)
+        async with calling(waits, discovery=told_by.url, zone="c") as caller:
+            await caller.correct()  # there is none of its own
+
+
+@BOTH
+async def test_where_the_own_zone_does_not_answer_another_one_is_asked(
+    waits: bool, two: tuple[Seen, Seen]
+) -> None:
+    async with discovery() as told_by:
+        told_by.says = in_zones(a=await stand_in.gone(), b=two[1].url)
+        async with calling(waits, discovery=told_by.url, zone="a", retries=0) as caller:
+            for _ in range(5):
+                await caller.correct()
+            assert caller.stats().edges[0].picks >= 1
+            assert len(two[1].requests) == 5
+
+
+@pytest.mark.parametrize("zone", [1, ["a"], None, {}])
+def test_a_zone_that_is_none_is_not_read(zone: object) -> None:
+    body = json.dumps({"epoch": 1, "edges": [{"url": "http://a", "zone": zone}]}).encode()
+    assert feed.listing(body).edges == (router.Destination(id="http://a"),)
+
+
+def test_a_zone_without_discovery_is_refused() -> None:
+    with pytest.raises(ValueError, match="zone needs discovery"):
+        Client("http://a", zone="a")
+
+
+def test_a_list_that_came_over_https_names_no_edge_that_is_asked_in_clear() -> None:
+    both = json.dumps(told("http://a", "HTTPS://b", "https://c")).encode()
+    assert [each.id for each in feed.listing(both, secure=True).edges] == ["HTTPS://b", "https://c"]
+    assert len(feed.listing(both).edges) == 3
+    with pytest.raises(ValueError, match=r"lists 1 edges, none of them .* over https"):
+        feed.listing(json.dumps(told("http://a")).encode(), secure=True)
+
+
+def test_an_edge_in_clear_is_not_learned_from_a_feed_over_https() -> None:
+    clock = Clock()
+    chance = Chance(monotonic_s=clock, unix_s=clock, rng=random.Random(0))
+    policy = retry.RetryPolicy(retries=0)
+    config = Config(
+        addresses=(), discovery="https://d", timeout_s=1.0, deadline_s=1.0, policy=policy
+    )
+    known = client_edges.Edges([], chance.rng, clock)
+    body = json.dumps(told("http://10.0.0.1", "https://10.0.0.2")).encode()
+    reply = retry.Reply(status=200, headers={}, body=body)
+    reader = feed.Feed(config, chance, known, lambda _flow: pytest.fail("nothing is read beside"))
+    drive(reader.ensure(clock.now_s + 1.0, "r"), lambda step: reply)
+    assert [edge.address for edge in known.stats().edges] == ["https://10.0.0.2"]
+
+
 @hypothesis.settings(deadline=None)
 @hypothesis.given(st.lists(SAID, max_size=12))
 def test_the_list_is_the_last_good_one_that_is_not_older(said: list[Any]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator
 import pytest
 
 from serving.client.loop_thread import LoopThread
+from serving.client.owner import Owner
 
 
 async def nothing() -> None:
@@ -18,7 +19,7 @@ async def nothing() -> None:
 
 @pytest.fixture
 def thread() -> Iterator[LoopThread]:
-    made = LoopThread()
+    made = LoopThread(Owner())
     made.start()
     try:
         yield made
@@ -74,7 +75,7 @@ def test_leaving_an_iteration_closes_the_generator(thread: LoopThread) -> None:
 
 
 def test_closing_cancels_what_runs_and_then_does_the_last_thing() -> None:
-    made, order = LoopThread(), []
+    made, order = LoopThread(Owner()), []
     made.start()
     begun = threading.Event()
 

@@ -62,6 +62,15 @@ def test_waiting_makes_sense_where_asked_for_or_where_nothing_is_left() -> None:
     assert RateLimit(remaining=1, reset_s=9.0).wait_s is None
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["1e9", "-1", "nan", "inf", "9" * 400, "\u0663", "Thu, 01 Jan 12345 00:00:00 GMT",
+     "Fri, 31 Dec 9999 23:59:59 -9999"],
+)  # fmt: skip
+def test_a_pause_that_is_none_is_not_asked_for(value: str) -> None:
+    assert rate_limit.read({"retry-after": value}, 0.0) is None
+
+
 @given(st.dictionaries(st.sampled_from(NAMES), st.text(st.characters(codec="latin-1"))))
 def test_no_header_breaks_an_answer(headers: dict[str, str]) -> None:
     found = rate_limit.read(headers, 0.0)

@@ -36,10 +36,21 @@ def test_each_refusal_has_its_error_with_the_endpoints_own_words(
     assert raised.value.request_id in str(raised.value)
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>bad gateway", b'{"error": 3}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>bad gateway", b'{"error": 3}', b"\xff\xfe", b"[" * 200_000,
+     b'{"error": {"message": {"a": 1}, "code": [], "served": 1}}'],
+)  # fmt: skip
 def test_a_refusal_without_a_message_still_says_something(body: bytes) -> None:
     with pytest.raises(errors.ServerFault, match="status 500"):
         drive(correct("a", session()), reply(500, body))
+
+
+def test_of_a_long_message_the_beginning_is_told() -> None:
+    long = {"error": {"message": "m" * 1_000_000}}
+    with pytest.raises(errors.ServerFault) as raised:
+        drive(correct("a", session()), reply(500, long))
+    assert 1_000 < len(str(raised.value)) < 2_000
 
 
 def refused(status: int, error: dict[str, object], **headers: str) -> retry.Reply:

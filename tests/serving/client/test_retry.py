@@ -51,6 +51,7 @@ def pause(
         (failure(retry.FailureKind.NOT_SENT), True, True),
         (failure(retry.FailureKind.BROKEN), False, True),
         (failure(retry.FailureKind.TIMEOUT), False, False),
+        (failure(retry.FailureKind.UNREADABLE), False, False),
         (reply(429), True, True),
         (reply(503), True, True),
         (reply(502), False, True),

@@ -99,7 +99,7 @@ async def test_before_the_first_event_it_is_asked_again(kind: Kind) -> None:
                 writer.write(HEAD)  # and no event
                 writer.close()
             case _:
-                writer.write(HEAD + token("x", "stop") + DONE + END)
+                writer.write(HEAD + token("x", "stop") + USAGE + DONE + END)
 
     async with stand_in.watched(answer) as seen:
         assert (await read(kind, seen.url))[0] == ["x"]
@@ -145,11 +145,36 @@ async def test_an_error_in_the_stream_is_raised_as_its_kind(
 
 
 @BOTH
-@pytest.mark.parametrize("event", ["no json", "[]", '{"choices": [{}]}', "{}"])
+@pytest.mark.parametrize(
+    "event",
+    ["no json", "[]", '{"choices": [{}]}', "{}", '{"choices": {}}', '{"choices": [1]}',
+     '{"choices": [{"text": null}]}', '{"choices": [{"text": "a", "finish_reason": 1}]}',
+     '{"choices": [], "model": 1}', '{"choices": [], "usage": 1}',
+     '{"choices": [], "usage": {"prompt_tokens": "1"}}', "[" * 200_000],
+)  # fmt: skip
 async def test_an_event_that_is_none_is_the_servers_fault(kind: Kind, event: str) -> None:
     async with stand_in.watched(says(HEAD, token("x"), chunk(event), END)) as seen:
         with pytest.raises(ServerFault, match="does not understand"):
             await read(kind, seen.url)
+
+
+@BOTH
+@pytest.mark.parametrize("kept", [[token("x", "stop")], [token("x"), USAGE]])
+async def test_a_completion_of_which_not_all_was_told_is_the_servers_fault(
+    kind: Kind, kept: list[bytes]
+) -> None:
+    async with stand_in.watched(says(HEAD, *kept, DONE, END)) as seen:
+        with pytest.raises(ServerFault, match="no finish_reason or no usage"):
+            await read(kind, seen.url)
+
+
+@BOTH
+@pytest.mark.parametrize("said", ["", "content-type: text/html\r\n"])
+async def test_an_answer_that_is_no_stream_is_the_servers_fault(kind: Kind, said: str) -> None:
+    async with stand_in.watched(says(stand_in.http(200, "<html>", said))) as seen:
+        with pytest.raises(ServerFault, match="not text/event-stream"):
+            await read(kind, seen.url)
+        assert len(seen.requests) == 1
 
 
 @BOTH
@@ -251,7 +276,7 @@ async def test_a_stream_that_was_read_leaves_a_connection_for_the_next(kind: Kin
 
     async def answer(_request: bytes, writer: asyncio.StreamWriter) -> None:
         opened.add(writer)
-        writer.write(HEAD + token("x", "stop") + DONE + END)
+        writer.write(HEAD + token("x", "stop") + USAGE + DONE + END)
 
     async def twice_async(url: str) -> None:
         async with AsyncClient(url, model="m") as client:

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving.client import AsyncClient, Client, ConnectionFailed
+from serving.client import AsyncClient, Client, ConnectionFailed, transport
 from serving.client.transport import Wiring
 from tests.serving.client.stand_in import CORRECTION, http
 
@@ -35,6 +35,10 @@ def test_http2_is_offered_over_https_where_h2_is_installed(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: (found and name == "h2") or None)
     assert wiring("https://a", "http://b").offers_http2 is found
     assert wiring("http://a").offers_http2 is False
+
+
+def test_https_is_known_however_it_is_written() -> None:
+    assert isinstance(wiring("HTTPS://a").settings(http2=False)["verify"], ssl.SSLContext)
 
 
 def test_certificates_are_loaded_for_https_alone() -> None:
@@ -102,6 +106,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
     return file
+
+
+@pytest.fixture
+def hashed(certificate: Path, tmp_path: Path) -> Path:
+    """A folder with that certificate under the name by which OpenSSL looks for it."""
+    asked = ["openssl", "x509", "-subject_hash", "-noout", "-in", str(certificate)]
+    name = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    (tmp_path / f"{name}.0").write_bytes(certificate.read_bytes())
+    return tmp_path
 
 
 @contextlib.asynccontextmanager
@@ -184,15 +197,28 @@ async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
     assert spoken == ["h2" if HAS_H2 else "http/1.1"]
 
 
-async def test_an_unknown_certificate_is_refused(certificate: Path) -> None:
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+async def test_an_unknown_certificate_is_refused(certificate: Path, scheme: str) -> None:
     async with secure(certificate, []) as url:
         with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
-            await ask(AsyncClient, url, None)
+            await ask(AsyncClient, url.replace("https", scheme), None)
 
 
-def test_importing_the_client_loads_httpx_and_no_other_package() -> None:
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_certificates_of_the_environment_are_heeded_on_loopback_too(
+    certificate: Path, hashed: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    named = {"SSL_CERT_FILE": certificate, "SSL_CERT_DIR": hashed}[variable]
+    monkeypatch.setenv(variable, str(named))
+    monkeypatch.setattr(transport, "_certificates", transport._certificates.__wrapped__)
+    async with secure(certificate, []) as url:
+        assert await ask(AsyncClient, url, None) == 1
+
+
+def test_importing_the_client_loads_httpx_with_its_core_and_no_other_package() -> None:
     code = (
-        "import sys, httpx; before = set(sys.modules); import serving.client; "
+        "import sys, httpx, httpcore; before = set(sys.modules); import serving.client; "
         "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} "
         "- set(sys.stdlib_module_names)))"
     )
