@@ -39,7 +39,8 @@ _METADATA = "liftlock"
 
 
 def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
-    """Before a route is chosen: nobody else speaks in our headers, and the timer is set.
+    """Before a route is chosen: nobody else speaks in our headers, the timer is set, and of several
+    keys one is left.
 
     A deadline that is no number leaves the timer's header unreadable, which counts as none. The
     caller's milliseconds are taken as they are: replicas give up a little earlier, so that theirs
@@ -47,13 +48,29 @@ def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
     """
     timer = f"%REQ({DEADLINE_HEADER})%m"
     mutations: list[dict[str, Any]] = [{"append": _header(TIMER_HEADER, timer)}]
-    if not settings.keys.required:  # where they are, the verifier replaces what a caller sent
+    if settings.keys.required:
+        mutations += _ONE_KEY
+    else:  # where they are, the verifier replaces what a caller sent
         mutations.append({"remove": KEY_HEADER})
     typed = {
         "@type": f"{_TYPE}extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
         "mutations": mutations,
     }
     return [{"name": "envoy.http.early_header_mutation.header_mutation", "typed_config": typed}]
+
+
+_ONE_KEY: list[dict[str, Any]] = [
+    {
+        "append": {
+            # Of several lines, this is the first.
+            "header": {"key": "authorization", "value": "Bearer %REQ(x-api-key)%"},
+            "append_action": "ADD_IF_ABSENT",
+        }
+    },
+    {"remove": "x-api-key"},
+]
+"""The verifier would take every key that it finds, and their labels would be joined to one that no
+rate and no list of ended keys knows."""
 
 
 def longest(settings: config.EdgeSettings) -> dict[str, Any]:
@@ -126,10 +143,7 @@ def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
         # Verified keys are remembered by their text, with their expiry; ended ones are the
         # routes' business.
         "jwt_cache_config": {"jwt_cache_size": settings.cached},
-        "from_headers": [
-            {"name": "authorization", "value_prefix": "Bearer "},
-            {"name": "x-api-key"},
-        ],
+        "from_headers": [{"name": "authorization", "value_prefix": "Bearer "}],
         "claim_to_headers": [{"header_name": KEY_HEADER, "claim_name": "jti"}],
     }
     # The first rule that fits decides, so the longest start of a path comes first.

@@ -87,6 +87,66 @@ async def test_no_spelling_of_a_path_passes_for_another(
         assert not replica.requests
 
 
+SHOWN: list[tuple[list[tuple[str, str]], str | None]] = [
+    ([("authorization", "Bearer {good}"), ("x-api-key", "{ended}")], "good"),
+    ([("x-api-key", "{ended}"), ("authorization", "Bearer {good}")], "good"),
+    ([("authorization", "Bearer {ended}"), ("x-api-key", "{ended}")], None),
+    ([("authorization", "Bearer {ended}"), ("x-api-key", "{good}")], None),
+    ([("authorization", "Bearer bad"), ("x-api-key", "{good}")], None),
+    ([("authorization", "Basic YTpi"), ("x-api-key", "{good}")], None),
+    ([("authorization", ""), ("x-api-key", "{good}")], None),
+    ([("x-api-key", "{ended}"), ("x-api-key", "{ended}")], None),
+    ([("x-api-key", "{ended}"), ("x-api-key", "{good}")], None),
+    ([("x-api-key", "{good}"), ("x-api-key", "{ended}")], "good"),
+    ([("x-api-key", "{good}"), ("x-api-key", "{other}")], "good"),
+    ([("x-api-key", "{good},{ended}")], None),
+    ([("x-api-key", "Bearer {good}")], None),
+    ([("authorization", "Bearer {good}")] + [("x-api-key", "{good}")] * 3, "good"),
+    ([("authorization", "Bearer {good}")] * 2, None),
+    ([("authorization", "Bearer {good}"), ("authorization", "Bearer {other}")], None),
+    ([("authorization", "Bearer {good}"), ("authorization", "Bearer {ended}")], None),
+    ([("authorization", "Bearer {ended}"), ("authorization", "Bearer {good}")], None),
+    ([("authorization", "Bearer {ended}, Bearer {good}")], None),
+    ([("authorization", "Bearer {good}"), ("authorization", "Basic YTpi")], None),
+    ([("authorization", "Basic YTpi"), ("authorization", "Bearer {ended}")], None),
+    ([("authorization", "Basic YTpi"), ("authorization", "Bearer {good}")], "good"),
+]
+"""Lines of headers, and the key that counts; None is refused."""
+
+
+async def test_of_several_keys_one_counts_for_all_that_is_asked_of_a_key(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    made = {name: issue(tmp_path, rate_rps=1_000 + n) for n, name in enumerate(("good", "other"))}
+    made["ended"] = issue(tmp_path)
+    KeyStore.of(tmp_path).revoke(made["ended"].record.key_id, time.time())
+    texts = {name: key.text for name, key in made.items()}
+    async with serving(run_edge) as (_, client, replica):
+        for lines, counts in SHOWN:
+            headers = [(name, value.format(**texts)) for name, value in lines]
+            answer = await client.post(CALL, headers=headers)
+            assert answer.status_code == (200 if counts else 401), lines
+            if counts:
+                seen = replica.requests[-1][1]
+                assert seen["x-liftlock-key"] == made[counts].record.label, lines
+                assert not set(seen) & {"authorization", "x-api-key"}
+                assert answer.headers["x-ratelimit-limit"].startswith("1000"), lines
+
+
+async def test_a_key_has_one_rate_however_often_it_is_sent(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    key = issue(tmp_path, rate_rps=5).text
+    async with serving(run_edge) as (_, client, _):
+        statuses = [
+            (await client.post(CALL, headers=[*first, *[("x-api-key", key)] * times])).status_code
+            for times in range(1, 11)
+            for first in ([], [("authorization", f"Bearer {key}")])
+        ]
+    assert 5 <= statuses.count(200) < 20  # some come back while we ask
+    assert statuses.count(429) == 20 - statuses.count(200)
+
+
 async def test_a_copy_carries_no_key_and_is_not_counted_in_its_rate(
     tmp_path: Path, run_edge: harness.RunEdge
 ) -> None:

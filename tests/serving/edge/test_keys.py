@@ -93,7 +93,7 @@ async def test_without_a_good_key_nothing_is_asked_of_a_replica(
         "no signature": bearer(f"{head}.{body}."),
         "algorithm none": bearer(f"eyJhbGciOiJub25lIn0.{body}."),
         "10,000 characters": bearer("a" * 10_000),
-        "one good, one bad": {**bearer(good.text), "x-api-key": "bad"},
+        "one bad, one good": {**bearer("bad"), "x-api-key": good.text},
     }
     async with serving(run_edge) as (_, client, replica):
         for name, headers in cases.items():
