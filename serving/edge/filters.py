@@ -151,14 +151,17 @@ def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
     return {
         "@type": f"{_HTTP}jwt_authn.v3.JwtAuthentication",
         "providers": {"keys": provider},
-        "rules": [_needs(prefix, scope) for prefix, scope in [*paths, ("/", Scope.ADMIN)]],
+        "rules": [
+            *(_needs({"path_separated_prefix": path}, scope) for path, scope in paths),
+            _needs({"prefix": "/"}, Scope.ADMIN),
+        ],
     }
 
 
-def _needs(prefix: str, scope: Scope) -> dict[str, Any]:
+def _needs(match: dict[str, Any], scope: Scope) -> dict[str, Any]:
     """A key's scopes are its audiences, which the verifier compares itself."""
     key = {"provider_name": "keys", "audiences": [str(scope)]}
-    return {"match": {"prefix": prefix}, "requires": {"provider_and_audiences": key}}
+    return {"match": match, "requires": {"provider_and_audiences": key}}
 
 
 def _not_ended(ended: tuple[str, ...]) -> dict[str, Any]:
