@@ -32,10 +32,10 @@ def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 def mark(path: Path) -> tuple[int, ...]:
-    """Changes whenever a file is replaced or written; empty where there is none."""
+    """Changes whenever a file is replaced or written; empty where none can be seen."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return ()
     return (found.st_ino, found.st_mtime_ns, found.st_size)
 

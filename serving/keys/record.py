@@ -76,3 +76,13 @@ class KeyRecord:
         if self.ends_at is None:
             return "valid"
         return "ended" if self.ends_at <= unix_s else "ending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    """All keys, oldest first, as the last command left them."""
+
+    records: tuple[KeyRecord, ...] = ()
+    written_at: int = 0
+    """Whole seconds since 1970, by the clock of who wrote it; never before that of an earlier one.
+    What has ended by then has ended, whatever an edge's own clock says."""

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from registry import reading
+from registry.wording import shown
 from serving.discovery import files
 from serving.errors import KeysUnusable, NoSuchKey
 from serving.keys import signing
-from serving.keys.record import KeyRecord
+from serving.keys.record import KeyList, KeyRecord
 from serving.keys.scopes import Scope
 
 FORMAT = "liftlock/keys/v1"
@@ -67,11 +68,26 @@ class KeyStore:
 
     def records(self) -> tuple[KeyRecord, ...]:
         """All keys, oldest first; none where there is no store. Raises KeysUnusable."""
+        return (self._read() or KeyList()).records
+
+    def listed(self) -> KeyList:
+        """What edges go by. Raises KeysUnusable, also where there is none: that says nothing about
+        what was revoked."""
+        found = self._read()
+        if found is None:
+            raise KeysUnusable(
+                f"API keys are required, but {self.records_file} is not there; issue a first key "
+                "with `liftlock keys issue`, or put the list back. A running edge goes on by the "
+                "one it has"
+            )
+        return found
+
+    def _read(self) -> KeyList | None:
         try:
             data = json.loads(reading.read_text(self.records_file, MAX_BYTES))
             return _parse(data)
         except reading.Absent:
-            return ()
+            return None
         except (reading.Unreadable, ValueError, TypeError, KeyError, RecursionError) as exc:
             raise KeysUnusable(
                 f"{self.records_file} is no list of keys that this version wrote ({exc!s}); put "
@@ -97,7 +113,7 @@ class KeyStore:
 
     def issue(self, terms: Terms, unix_s: float) -> Issued:
         """Make a key. Raises ValueError for terms that cannot be, KeysUnusable."""
-        with self._changing() as records:
+        with self._changing(unix_s) as records:
             made = self._make(terms, int(unix_s), replaces=None)
             records.append(made.record)
         return made
@@ -107,7 +123,7 @@ class KeyStore:
 
         Raises NoSuchKey for a key that is unknown, or has ended or expired; KeysUnusable.
         """
-        with self._changing() as records:
+        with self._changing(unix_s) as records:
             place, old = _find(records, key_id)
             if old.state(unix_s) != "valid":
                 raise NoSuchKey(
@@ -123,7 +139,7 @@ class KeyStore:
 
     def revoke(self, key_id: str, unix_s: float) -> KeyRecord:
         """End a key now; one that has ended stays as it was. Raises NoSuchKey, KeysUnusable."""
-        with self._changing() as records:
+        with self._changing(unix_s) as records:
             place, old = _find(records, key_id)
             if old.ends_at is None or old.ends_at > unix_s:
                 records[place] = dataclasses.replace(old, ends_at=int(unix_s))
@@ -188,24 +204,33 @@ class KeyStore:
         return private
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[list[KeyRecord]]:
+    def _changing(self, unix_s: float) -> Iterator[list[KeyRecord]]:
         """The list to change; written when the body ends, one command at a time."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            records = list(self.records())
+            known = self._read() or KeyList()
+            records = list(known.records)
             yield records
-            data = {"format": FORMAT, "keys": [dataclasses.asdict(r) for r in records]}
+            data = {
+                "format": FORMAT,
+                "written_at": max(known.written_at, int(unix_s)),
+                "keys": [dataclasses.asdict(r) for r in records],
+            }
             files.write_atomic(self.records_file, json.dumps(data, indent=1).encode(), durable=True)
 
 
-def _parse(data: Any) -> tuple[KeyRecord, ...]:
+def _parse(data: Any) -> KeyList:
     if data["format"] != FORMAT:
         raise ValueError(f"its format is {data['format']!r}, not {FORMAT}")
-    return tuple(
+    written_at = data.get("written_at", 0)  # absent in lists of before
+    if type(written_at) is not int:
+        raise ValueError(f"written_at must be a whole number, is {shown(written_at)}")
+    records = tuple(
         KeyRecord(**{**item, "scopes": tuple(Scope(s) for s in item["scopes"])})
         for item in data["keys"]
     )
+    return KeyList(records=records, written_at=written_at)
 
 
 def _find(records: list[KeyRecord], key_id: str) -> tuple[int, KeyRecord]:
