@@ -184,23 +184,22 @@ class KeyStore:
         return Issued(record=dataclasses.replace(unsigned, sha256=_digest(text)), text=text)
 
     def _private_key(self) -> bytes:
-        """What signs; made with the first key, and readable by its owner only from the start."""
-        path = self._folder / "signing-key.pem"
+        """What signs, made with the first key. Raises KeysUnusable where no edge would take what
+        it signs."""
+        path, verifies = self._folder / "signing-key.pem", self._folder / "jwks.json"
         if not path.exists():
-            part = path.with_suffix(".new")
-            part.unlink(missing_ok=True)
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                out.write(signing.new_private_key())
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(path)
+            if verifies.exists() or self.records_file.exists():
+                raise KeysUnusable(f"{path} is gone, {_NO_SIGNER}")
+            _write_private(path, signing.new_private_key())
         private = path.read_bytes()
         try:
             public = signing.public_set(private)
         except (ValueError, TypeError) as exc:
             raise KeysUnusable(f"{path} does not sign keys: {exc}; put its backup back") from exc
-        if not (self._folder / "jwks.json").exists():
-            files.write_atomic(self._folder / "jwks.json", public.encode(), durable=True)
+        if not verifies.exists():
+            files.write_atomic(verifies, public.encode(), durable=True)
+        elif not signing.key_ids(public) <= signing.key_ids(self.public_set()):
+            raise KeysUnusable(f"{path} is not what {verifies.name} verifies, {_NO_SIGNER}")
         return private
 
     @contextlib.contextmanager
@@ -218,6 +217,23 @@ class KeyStore:
                 "keys": [dataclasses.asdict(r) for r in records],
             }
             files.write_atomic(self.records_file, json.dumps(data, indent=1).encode(), durable=True)
+
+
+_NO_SIGNER = (
+    "so edges would take no key that is made here. Issue keys where that file is, or put its "
+    "backup back; if it is lost, move the folder `keys` away, issue all anew and restart the edges"
+)
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """A file that only its owner can read, from its first byte on."""
+    part = path.with_suffix(".new")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(path)
 
 
 def _parse(data: Any) -> KeyList:

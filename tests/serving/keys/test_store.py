@@ -178,6 +178,35 @@ def test_a_damaged_signing_key_is_not_replaced(keys: store.KeyStore, tmp_path: P
     assert len(keys.records()) == 1
 
 
+@pytest.mark.parametrize("left", ["jwks.json keys.json", "jwks.json", "keys.json"])
+def test_without_what_signs_no_key_is_made_that_no_edge_takes(
+    keys: store.KeyStore, tmp_path: Path, left: str
+) -> None:
+    key_id = keys.issue(TERMS, NOW).record.key_id
+    before = {file.name: file.read_bytes() for file in (tmp_path / "keys").iterdir()}
+    for name in before.keys() - set(left.split()):
+        (tmp_path / "keys" / name).unlink()
+    with pytest.raises(KeysUnusable, match=r"signing-key\.pem is gone.*move the folder `keys`"):
+        keys.issue(TERMS, NOW)
+    with pytest.raises((KeysUnusable, NoSuchKey)):
+        keys.rotate(key_id, overlap_s=1, lifetime_s=DAY_S, unix_s=NOW)
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "keys").iterdir()}
+    assert kept == {name: data for name, data in before.items() if name in left} | {"lock": b""}
+
+
+def test_what_signs_otherwise_than_edges_verify_is_refused(
+    keys: store.KeyStore, tmp_path: Path
+) -> None:
+    keys.issue(TERMS, NOW)
+    file = tmp_path / "keys" / "signing-key.pem"
+    right = file.read_bytes()
+    file.write_bytes(signing.new_private_key())
+    with pytest.raises(KeysUnusable, match=r"is not what jwks\.json verifies"):
+        keys.issue(TERMS, NOW)
+    file.write_bytes(right)
+    assert len(keys.issue(TERMS, NOW).record.scopes) == 1
+
+
 def test_commands_at_the_same_moment_lose_no_key(keys: store.KeyStore) -> None:
     threads = [threading.Thread(target=keys.issue, args=(TERMS, NOW)) for _ in range(8)]
     for thread in threads:
