@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from serving.edge import config
-from serving.keys.record import RATE_MARK
+from serving.keys.record import OWN_LABEL, RATE_MARK
 from serving.keys.rules import CLOCK_SKEW_S, KeyRules
 from serving.keys.scopes import PREFIXES, Scope
 from serving.keys.signing import ISSUER
@@ -23,6 +23,9 @@ _JWT = "envoy.filters.http.jwt_authn"
 _RBAC = "envoy.filters.http.rbac"
 _RATE = "envoy.filters.http.local_ratelimit"
 _ENDLESS = 4_294_967_295
+_UNLIMITED = {"max_tokens": _ENDLESS, "tokens_per_fill": _ENDLESS, "fill_interval": "1s"}
+_UNLISTED_RPS = 100
+"""Of all keys together whose rate no list has: it has not arrived yet, or was lost."""
 _MAX_BUCKETS = 100_000
 """Keys whose buckets a rate remembers; those seen longest ago begin with a full one again."""
 
@@ -210,17 +213,20 @@ def _rates(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
         "stat_prefix": "edge",
         "filter_enabled": always,
         "filter_enforced": always,
-        # Envoy wants one for requests that no other bucket is for.
-        "token_bucket": {
-            "max_tokens": _ENDLESS, "tokens_per_fill": _ENDLESS, "fill_interval": "1s"
-        },
+        # For requests that no other bucket is for.
+        "token_bucket": _bucket(_UNLISTED_RPS, settings.edges)
+        if settings.keys.required
+        else _UNLIMITED,
         "always_consume_default_token_bucket": False,
         "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
         "response_headers_to_add": [_header("retry-after", "1")],
         "max_dynamic_descriptors": _MAX_BUCKETS,
         "rate_limits": _counted_by(settings, rules),
-        "descriptors": [*keys, *models],
-    }  # fmt: skip
+        "descriptors": [_OWN_BUCKET, *keys, *models],
+    }
+
+
+_OWN_BUCKET = {"entries": [{"key": "key", "value": OWN_LABEL}], "token_bucket": _UNLIMITED}
 
 
 def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str, Any]]:
@@ -232,17 +238,29 @@ def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str
         }
     }
     keys = [{"actions": _of_rate(rate)} for rate in rules.rates_rps]
-    return [*keys, *([{"actions": [of_model]}] if settings.quotas else [])]
+    own = {"actions": [_where_label({"exact": OWN_LABEL}, key="key", value=OWN_LABEL)]}
+    return [
+        *([own] if settings.keys.required else []),
+        *keys,
+        *([{"actions": [of_model]}] if settings.quotas else []),
+    ]
 
 
 def _of_rate(rate_rps: int) -> list[dict[str, Any]]:
     """Nothing for a key of another rate."""
-    said = {"name": KEY_HEADER, "string_match": {"suffix": f"{RATE_MARK}{rate_rps}"}}
-    fits = {"descriptor_key": "rate", "descriptor_value": str(rate_rps), "headers": [said]}
     return [
-        {"header_value_match": fits},
+        _where_label({"suffix": f"{RATE_MARK}{rate_rps}"}, key="rate", value=str(rate_rps)),
         {"request_headers": {"header_name": KEY_HEADER, "descriptor_key": "key"}},
     ]
+
+
+def _where_label(fits: dict[str, str], *, key: str, value: str) -> dict[str, Any]:
+    said = {"name": KEY_HEADER, "string_match": fits}
+    return {
+        "header_value_match": {
+            "descriptor_key": key, "descriptor_value": value, "headers": [said]
+        }
+    }  # fmt: skip
 
 
 def _bucket(rate_rps: int, edges: int) -> dict[str, Any]:
