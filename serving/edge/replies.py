@@ -30,6 +30,10 @@ def own_errors() -> dict[str, Any]:
                 "status_code": 401,
                 **_json("invalid_api_key", invalid, ended),
             },
+            {
+                "filter": _because_of("response.code_details == 'upgrade_failed'"),
+                **_json(_DETAILS, "edge_error", "the edge takes neither CONNECT nor upgrades"),
+            },
             _of(401, _json("invalid_api_key", invalid, f"%LOCAL_REPLY_BODY%; {_KEY_HINT}")),
             _of(403, _json("insufficient_scope", invalid, scope)),
             _of(429, _json("rate_limit_exceeded", "rate_limit_error", rate)),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from serving.discovery import traffic
-from serving.edge import control
+from serving.edge import config, control
 from serving.keys import signing
 from serving.keys.store import KeyStore
 from tests.serving.edge import harness, load, upstream
@@ -226,12 +226,23 @@ async def test_requests_that_two_would_read_differently_are_refused(
         assert await sent(edge, folded) == [200]
         (_, seen, _) = replica.requests[-1]
         assert (seen["a"], seen["e"]) == ("b c: d", "fg: h")
-        connect = b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\nx-api-key: " + key
-        assert 200 not in await sent(edge, connect + b"\r\n\r\n")
         upgrade = head + b"connection: upgrade\r\nupgrade: websocket\r\ncontent-length: 0\r\n\r\n"
-        assert 101 not in await sent(edge, upgrade)
+        assert await sent(edge, upgrade) == [403]
+        upgrade = head + b"connection: upgrade\r\nupgrade: connect\r\ncontent-length: 0\r\n\r\n"
+        assert await sent(edge, upgrade) == [403]
         good = await client.post(PATH, headers=bearer(key.decode()))
         assert good.status_code == 200
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_a_tunnel_is_refused_at_once_with_a_key_and_without(
+    tmp_path: Path, run_edge: harness.RunEdge, required: bool
+) -> None:
+    key = issue(tmp_path).text
+    connect = "CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\n"
+    async with run_edge(keys=config.KeySettings(required=required), body_s=60.0) as edge:
+        for shown in ("", f"x-api-key: {key}\r\n"):
+            assert await sent(edge, f"{connect}{shown}\r\n".encode()) == [403]
 
 
 async def test_versions_change_hands_under_load_whatever_form_their_route_has(
