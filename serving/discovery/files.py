@@ -9,15 +9,17 @@ from pathlib import Path
 from serving import errors
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
+def write_atomic(path: Path, data: bytes, *, durable: bool, mode: int = 0o666) -> None:
     """Replace `path` by `data` with a rename inside its directory, which must exist.
 
-    `durable` waits until the disk has it; leave it out for what is rebuilt after a crash.
+    `durable` waits until the disk has it; leave it out for what is rebuilt after a crash. `mode`,
+    less the user's mask, holds from the first byte on.
     Raises EdgeError where it cannot be written, such as on a full disk; the old bytes are then
     still there, and nothing else is.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        temporary.touch(mode)
         _write(temporary, data, durable=durable)
         os.replace(temporary, path)
         if durable:

@@ -11,7 +11,6 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -190,7 +189,7 @@ class KeyStore:
         if not path.exists():
             if verifies.exists() or self.records_file.exists():
                 raise KeysUnusable(f"{path} is gone, {_NO_SIGNER}")
-            _write_private(path, signing.new_private_key())
+            files.write_atomic(path, signing.new_private_key(), durable=True, mode=0o600)
         private = path.read_bytes()
         try:
             public = signing.public_set(private)
@@ -223,17 +222,6 @@ _NO_SIGNER = (
     "so edges would take no key that is made here. Issue keys where that file is, or put its "
     "backup back; if it is lost, move the folder `keys` away, issue all anew and restart the edges"
 )
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """A file that only its owner can read, from its first byte on."""
-    part = path.with_suffix(".new")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(path)
 
 
 def _parse(data: Any) -> KeyList:

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.errors import KeysUnusable, NoSuchKey
+from serving.errors import EdgeError, KeysUnusable, NoSuchKey
 from serving.keys import record, rules, scopes, signing, store
+from tests.fakes.full_disk import writing_fails
 
 NOW = 1_800_000_000.0
 DAY_S = 86_400
@@ -205,6 +206,27 @@ def test_what_signs_otherwise_than_edges_verify_is_refused(
         keys.issue(TERMS, NOW)
     file.write_bytes(right)
     assert len(keys.issue(TERMS, NOW).record.scopes) == 1
+
+
+@pytest.mark.parametrize("room_for_files", [1, 2, 3])
+def test_a_full_disk_loses_no_key_and_leaves_none_that_nobody_has(
+    keys: store.KeyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room_for_files: int
+) -> None:
+    with (
+        writing_fails(monkeypatch, under=tmp_path, after_files=room_for_files),
+        pytest.raises(
+            EdgeError, match=r"keys/[a-z-]+\.[a-z]+ could not be written \(No space left"
+        ),
+    ):
+        keys.issue(TERMS, NOW)
+    assert keys.records() == ()
+    made = keys.issue(TERMS, NOW).record
+    with writing_fails(monkeypatch, under=tmp_path, after_files=1), pytest.raises(EdgeError):
+        keys.revoke(made.key_id, NOW)
+    assert keys.records() == (made,)
+    assert sorted(file.name for file in (tmp_path / "keys").iterdir()) == [
+        *("jwks.json", "keys.json", "lock", "signing-key.pem")
+    ]
 
 
 def test_commands_at_the_same_moment_lose_no_key(keys: store.KeyStore) -> None:
