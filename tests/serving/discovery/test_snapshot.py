@@ -178,4 +178,4 @@ def test_a_route_never_names_an_empty_cluster(
         assert all(share.weight > 0 for share in route.shares)
         assert all(built.addresses(share.key) for share in route.shares)
         assert all(built.addresses(mirror.key) for mirror in route.mirrors)
-        assert not route.mirrors or {s.key for s in route.shares} - {m.key for m in route.mirrors}
+        assert len(route.shares) != 1 or route.shares[0].key not in {m.key for m in route.mirrors}
