@@ -9,15 +9,17 @@ from pathlib import Path
 from serving import errors
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
+def write_atomic(path: Path, data: bytes, *, durable: bool, mode: int = 0o666) -> None:
     """Replace `path` by `data` with a rename inside its directory, which must exist.
 
-    `durable` waits until the disk has it; leave it out for what is rebuilt after a crash.
+    `durable` waits until the disk has it; leave it out for what is rebuilt after a crash. `mode`,
+    less the user's mask, holds from the first byte on.
     Raises EdgeError where it cannot be written, such as on a full disk; the old bytes are then
     still there, and nothing else is.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
+        temporary.touch(mode)
         _write(temporary, data, durable=durable)
         os.replace(temporary, path)
         if durable:
@@ -32,10 +34,10 @@ def write_atomic(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 def mark(path: Path) -> tuple[int, ...]:
-    """Changes whenever a file is replaced or written; empty where there is none."""
+    """Changes whenever a file is replaced or written; empty where none can be seen."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return ()
     return (found.st_ino, found.st_mtime_ns, found.st_size)
 

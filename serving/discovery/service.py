@@ -21,6 +21,7 @@ from serving.discovery import snapshot as discovery
 from serving.discovery.catalog import Catalog, Documents, Encoder
 from serving.discovery.faults import Faults
 from serving.discovery.metrics import Metrics
+from serving.discovery.stream import MOST_NAMES
 from serving.discovery.xds import Edge, XdsServer
 from serving.keys.rules import KeyRules
 
@@ -202,6 +203,8 @@ class Discovery:
     def _keep(self, clusters: Iterable[str]) -> None:
         """An Envoy came with these clusters: they may still carry requests of before."""
         for name in clusters:
+            if len(self._last_live_s) >= _MOST_CLUSTERS:
+                break
             with contextlib.suppress(ValueError):  # not one of ours, so nothing to keep
                 self._last_live_s.setdefault(discovery.ClusterKey.parse(name), time.monotonic())
         self._publish()
@@ -238,6 +241,9 @@ def _content(listing: observation.Listing) -> tuple[object, ...]:
     return (listing.generation, listing.endpoints, listing.refused)
 
 
+_MOST_CLUSTERS = MOST_NAMES // 2
+"""With so many known, none is kept because an Envoy names it: made-up ones would have every Envoy
+ask for more than it may."""
 _NOTHING = discovery.Snapshot(epoch=None, clusters=(), routes=())
 
 

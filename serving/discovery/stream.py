@@ -25,8 +25,9 @@ from serving.discovery.subscription import ABSENT, Request, Response, Sent, Subs
 
 ORDER_S = 0.5
 """Longest wait of leaving endpoints for the routes, which Envoy takes in milliseconds."""
-MOST_NAMES = 10_000
-"""Names one Envoy may ask for; ours ask for one per version."""
+MOST_NAMES = 1_000
+"""Names one Envoy may ask for or bring along; ours have one or two per version. Clusters that one
+brings along are told to all of them for a while."""
 _WILDCARD = "*"
 
 

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 METHOD = "DeltaAggregatedResources"
 _MOST_ID_CHARACTERS = 256
+_MOST_NODE_BYTES = 16_384
+"""Of what an Envoy says of itself beside its id, which is kept and told to whoever asks."""
 _OPTIONS = (
     # Two servers on one port would share the Envoys between them.
     ("grpc.so_reuseport", 0),
@@ -222,6 +224,12 @@ def _introduce(connection: _Connection, node: Any) -> None:
         raise errors.RequestRefused(
             f"the first request of a stream must have a node with an id of 1 to "
             f"{_MOST_ID_CHARACTERS} printable characters, found {node.id[:40]!r}"
+        )
+    size = node.metadata.ByteSize() + node.locality.ByteSize()
+    if size > _MOST_NODE_BYTES:
+        raise errors.RequestRefused(
+            f"node {node.id!r} has {size} bytes of metadata and locality; at most "
+            f"{_MOST_NODE_BYTES}"
         )
     connection.edge_id = node.id
     connection.url = node.metadata.fields["liftlock.url"].string_value

@@ -174,6 +174,8 @@ def _connection_manager(
         "always_set_request_id_in_response": True,
         "normalize_path": True,
         "merge_slashes": True,
+        # Replicas take an encoded slash for one, so scopes are judged by it too.
+        "path_with_escaped_slashes_action": "UNESCAPE_AND_FORWARD",
         "early_header_mutation_extensions": filters.early_mutations(settings),
         "http2_protocol_options": _HTTP2,
         "request_headers_timeout": seconds(settings.headers_s),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from serving.edge import config
-from serving.keys.record import RATE_MARK
+from serving.keys.record import OWN_LABEL, RATE_MARK
 from serving.keys.rules import CLOCK_SKEW_S, KeyRules
 from serving.keys.scopes import PREFIXES, Scope
 from serving.keys.signing import ISSUER
@@ -23,6 +23,9 @@ _JWT = "envoy.filters.http.jwt_authn"
 _RBAC = "envoy.filters.http.rbac"
 _RATE = "envoy.filters.http.local_ratelimit"
 _ENDLESS = 4_294_967_295
+_UNLIMITED = {"max_tokens": _ENDLESS, "tokens_per_fill": _ENDLESS, "fill_interval": "1s"}
+_UNLISTED_RPS = 100
+"""Of all keys together whose rate no list has: it has not arrived yet, or was lost."""
 _MAX_BUCKETS = 100_000
 """Keys whose buckets a rate remembers; those seen longest ago begin with a full one again."""
 
@@ -39,7 +42,8 @@ _METADATA = "liftlock"
 
 
 def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
-    """Before a route is chosen: nobody else speaks in our headers, and the timer is set.
+    """Before a route is chosen: nobody else speaks in our headers, the timer is set, and of several
+    keys one is left.
 
     A deadline that is no number leaves the timer's header unreadable, which counts as none. The
     caller's milliseconds are taken as they are: replicas give up a little earlier, so that theirs
@@ -47,13 +51,29 @@ def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
     """
     timer = f"%REQ({DEADLINE_HEADER})%m"
     mutations: list[dict[str, Any]] = [{"append": _header(TIMER_HEADER, timer)}]
-    if not settings.keys.required:  # where they are, the verifier replaces what a caller sent
+    if settings.keys.required:
+        mutations += _ONE_KEY
+    else:  # where they are, the verifier replaces what a caller sent
         mutations.append({"remove": KEY_HEADER})
     typed = {
         "@type": f"{_TYPE}extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
         "mutations": mutations,
     }
     return [{"name": "envoy.http.early_header_mutation.header_mutation", "typed_config": typed}]
+
+
+_ONE_KEY: list[dict[str, Any]] = [
+    {
+        "append": {
+            # Of several lines, this is the first.
+            "header": {"key": "authorization", "value": "Bearer %REQ(x-api-key)%"},
+            "append_action": "ADD_IF_ABSENT",
+        }
+    },
+    {"remove": "x-api-key"},
+]
+"""The verifier would take every key that it finds, and their labels would be joined to one that no
+rate and no list of ended keys knows."""
 
 
 def longest(settings: config.EdgeSettings) -> dict[str, Any]:
@@ -126,10 +146,7 @@ def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
         # Verified keys are remembered by their text, with their expiry; ended ones are the
         # routes' business.
         "jwt_cache_config": {"jwt_cache_size": settings.cached},
-        "from_headers": [
-            {"name": "authorization", "value_prefix": "Bearer "},
-            {"name": "x-api-key"},
-        ],
+        "from_headers": [{"name": "authorization", "value_prefix": "Bearer "}],
         "claim_to_headers": [{"header_name": KEY_HEADER, "claim_name": "jti"}],
     }
     # The first rule that fits decides, so the longest start of a path comes first.
@@ -137,14 +154,17 @@ def _verifier(settings: config.KeySettings, public_set: str) -> dict[str, Any]:
     return {
         "@type": f"{_HTTP}jwt_authn.v3.JwtAuthentication",
         "providers": {"keys": provider},
-        "rules": [_needs(prefix, scope) for prefix, scope in [*paths, ("/", Scope.ADMIN)]],
+        "rules": [
+            *(_needs({"path_separated_prefix": path}, scope) for path, scope in paths),
+            _needs({"prefix": "/"}, Scope.ADMIN),
+        ],
     }
 
 
-def _needs(prefix: str, scope: Scope) -> dict[str, Any]:
+def _needs(match: dict[str, Any], scope: Scope) -> dict[str, Any]:
     """A key's scopes are its audiences, which the verifier compares itself."""
     key = {"provider_name": "keys", "audiences": [str(scope)]}
-    return {"match": {"prefix": prefix}, "requires": {"provider_and_audiences": key}}
+    return {"match": match, "requires": {"provider_and_audiences": key}}
 
 
 def _not_ended(ended: tuple[str, ...]) -> dict[str, Any]:
@@ -193,17 +213,20 @@ def _rates(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
         "stat_prefix": "edge",
         "filter_enabled": always,
         "filter_enforced": always,
-        # Envoy wants one for requests that no other bucket is for.
-        "token_bucket": {
-            "max_tokens": _ENDLESS, "tokens_per_fill": _ENDLESS, "fill_interval": "1s"
-        },
+        # For requests that no other bucket is for.
+        "token_bucket": _bucket(_UNLISTED_RPS, settings.edges)
+        if settings.keys.required
+        else _UNLIMITED,
         "always_consume_default_token_bucket": False,
         "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
         "response_headers_to_add": [_header("retry-after", "1")],
         "max_dynamic_descriptors": _MAX_BUCKETS,
         "rate_limits": _counted_by(settings, rules),
-        "descriptors": [*keys, *models],
-    }  # fmt: skip
+        "descriptors": [_OWN_BUCKET, *keys, *models],
+    }
+
+
+_OWN_BUCKET = {"entries": [{"key": "key", "value": OWN_LABEL}], "token_bucket": _UNLIMITED}
 
 
 def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str, Any]]:
@@ -215,17 +238,29 @@ def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str
         }
     }
     keys = [{"actions": _of_rate(rate)} for rate in rules.rates_rps]
-    return [*keys, *([{"actions": [of_model]}] if settings.quotas else [])]
+    own = {"actions": [_where_label({"exact": OWN_LABEL}, key="key", value=OWN_LABEL)]}
+    return [
+        *([own] if settings.keys.required else []),
+        *keys,
+        *([{"actions": [of_model]}] if settings.quotas else []),
+    ]
 
 
 def _of_rate(rate_rps: int) -> list[dict[str, Any]]:
     """Nothing for a key of another rate."""
-    said = {"name": KEY_HEADER, "string_match": {"suffix": f"{RATE_MARK}{rate_rps}"}}
-    fits = {"descriptor_key": "rate", "descriptor_value": str(rate_rps), "headers": [said]}
     return [
-        {"header_value_match": fits},
+        _where_label({"suffix": f"{RATE_MARK}{rate_rps}"}, key="rate", value=str(rate_rps)),
         {"request_headers": {"header_name": KEY_HEADER, "descriptor_key": "key"}},
     ]
+
+
+def _where_label(fits: dict[str, str], *, key: str, value: str) -> dict[str, Any]:
+    said = {"name": KEY_HEADER, "string_match": fits}
+    return {
+        "header_value_match": {
+            "descriptor_key": key, "descriptor_value": value, "headers": [said]
+        }
+    }  # fmt: skip
 
 
 def _bucket(rate_rps: int, edges: int) -> dict[str, Any]:

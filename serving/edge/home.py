@@ -159,10 +159,10 @@ def _taken(handle: TextIO) -> bool:
 
 
 def _sign(handle: TextIO) -> None:
-    """Leave our process id for those who find the lock taken."""
-    handle.truncate(0)
-    handle.write(f"{os.getpid()}\n")
-    handle.flush()
+    """Leave our process id for those who find the lock taken; on a full disk they find none."""
+    with contextlib.suppress(OSError):
+        os.truncate(handle.fileno(), 0)
+        os.write(handle.fileno(), f"{os.getpid()}\n".encode())
 
 
 def _signature(handle: TextIO) -> str:

@@ -1,19 +1,21 @@
 """The edge's view of the keys: a file that others replace, and the rules that follow from it.
 
-The one idea: a list that is lost or cannot be read changes nothing. Taking it for an empty one
-would let every revoked key in again.
+The one idea: what was ended stays ended, whatever becomes of the list. One that is lost or cannot
+be read changes nothing, and one that a backup put back opens nothing that was ended since.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
+from serving.discovery import files
 from serving.edge import config
 from serving.edge import home as edge_home
 from serving.errors import KeysUnusable
 from serving.keys import rules
-from serving.keys.record import KeyRecord
+from serving.keys.record import KeyList, KeyRecord
 from serving.keys.rules import KeyRules
 from serving.keys.store import KeyStore
 
@@ -33,7 +35,7 @@ class Keyring:
             )
         self._required = settings.required
         self._store = KeyStore(folder or Path())
-        self._records: tuple[KeyRecord, ...] = ()
+        self._list = KeyList()
         self._mark: tuple[int, ...] | None = None
         self._rules: tuple[int, KeyRules] | None = None
         """Those of the second that they were last made for."""
@@ -42,9 +44,9 @@ class Keyring:
         """Read the list again if it was replaced. Raises KeysUnusable, and goes on by the old."""
         if not self._required:
             return
-        mark = _mark(self._store.records_file)
+        mark = files.mark(self._store.records_file)
         if mark != self._mark:
-            self._records = self._store.records()
+            self._list = _joined(self._list, self._store.listed())
             self._mark, self._rules = mark, None
 
     def now(self) -> KeyRules:
@@ -55,7 +57,7 @@ class Keyring:
         self.refresh()
         second = int(time.time())
         if self._rules is None or self._rules[0] != second:
-            self._rules = (second, rules.rules(self._records, second))
+            self._rules = (second, rules.rules(self._list, second))
         return self._rules[1]
 
     def public_set(self) -> str | None:
@@ -63,14 +65,16 @@ class Keyring:
         return self._store.public_set() if self._required else None
 
 
-def _mark(path: Path) -> tuple[int, ...]:
-    """Changes whenever the file is replaced."""
-    try:
-        found = path.stat()
-    except OSError as exc:
-        raise KeysUnusable(
-            f"API keys are required, but {path} is not there ({exc.strerror}); issue a first key "
-            "with `liftlock keys issue`, or put the list back. A running edge goes on by the one "
-            "it has"
-        ) from exc
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
+def _joined(known: KeyList, offered: KeyList) -> KeyList:
+    """A newly read list, in which nothing that was ended before has come back."""
+    records = {r.key_id: r for r in offered.records}
+    for old in known.records:
+        if old.ends_at is not None:
+            records[old.key_id] = min(old, records.get(old.key_id, old), key=_end)
+    return KeyList(
+        records=tuple(records.values()), written_at=max(known.written_at, offered.written_at)
+    )
+
+
+def _end(record: KeyRecord) -> float:
+    return math.inf if record.ends_at is None else record.ends_at

@@ -15,7 +15,7 @@ from serving.edge import bootstrap, config
 
 MIRROR_HEADER = "x-liftlock-mirror"
 """Tells a replica that a request is a copy; what a caller sends by this name is dropped."""
-_COPIED = "/(v1/(corrections|completions|chat/completions)|invocations|serving-endpoints/).*"
+_COPIED = "/(v1/(corrections|completions|chat/completions)|invocations|serving-endpoints)(/.*)?"
 """Paths that ask the model. What tells it something (feedback, approvals) must not come twice."""
 _PER_UNIT, _UNITS = 10_000, 100
 """Fractions are drawn by ten-thousandths, said in millionths. Envoy draws with the number that has

@@ -2,7 +2,8 @@
 
 The one idea: Envoy runs in its own session and outlives a crash of the service that started it,
 so that requests go on from the last configuration; a restarted service finds it by its record
-and takes it over, if it was started with the same settings.
+and takes it over, if it was started with the same settings. One that was started by a service which
+was killed before it could write that record is known by its command line, and ended.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ class EnvoyProcess:
         self._home.process.unlink(missing_ok=True)
 
     async def _take_over(self, digest: str) -> bool:
-        record = _read_record(self._home.process)
-        if record is None or not record.alive():
+        record = _running(self._home)
+        if record is None:
             return False
         if record.digest == digest:
             self._record = record
@@ -135,8 +136,7 @@ class EnvoyProcess:
     def _command(self) -> list[str]:
         return [
             str(envoy_binary()),
-            *("--config-path", str(self._home.bootstrap_file)),
-            *("--admin-address-path", str(self._home.admin_address)),
+            *_files(self._home),
             *("--concurrency", str(self._settings.workers)),
             *("--drain-time-s", str(max(1, round(self._settings.drain_s)))),
             *("--drain-strategy", "immediate"),
@@ -215,14 +215,13 @@ class EnvoyProcess:
 
 def runs(home: edge_home.EdgeHome) -> bool:
     """Whether an Envoy of this home runs, whoever started it."""
-    record = _read_record(home.process)
-    return record is not None and record.alive()
+    return _running(home) is not None
 
 
 def stop_left_over(home: edge_home.EdgeHome) -> bool:
     """End an Envoy whose edge service is gone; True if there was one. Blocks until it has ended."""
-    record = _read_record(home.process)
-    if record is None or not record.alive():
+    record = _running(home)
+    if record is None:
         return False
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
@@ -231,6 +230,30 @@ def stop_left_over(home: edge_home.EdgeHome) -> bool:
         while record.alive() and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
     return True
+
+
+def _running(home: edge_home.EdgeHome) -> ProcessRecord | None:
+    record = _read_record(home.process)
+    return record if record is not None and record.alive() else _unrecorded(home)
+
+
+def _unrecorded(home: edge_home.EdgeHome) -> ProcessRecord | None:
+    """An Envoy of this home that nobody wrote down; nor is it known with which settings it runs."""
+    ours = "\0".join(_files(home)).encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            if ours in (entry / "cmdline").read_bytes():
+                pid = int(entry.name)
+                return ProcessRecord(pid=pid, started=_start_time(pid) or "", digest="")
+    return None
+
+
+def _files(home: edge_home.EdgeHome) -> tuple[str, ...]:
+    """The part of the command line that no Envoy of another home has."""
+    return (
+        *("--config-path", str(home.bootstrap_file)),
+        *("--admin-address-path", str(home.admin_address)),
+    )
 
 
 def envoy_binary() -> Path:

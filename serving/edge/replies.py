@@ -30,6 +30,18 @@ def own_errors() -> dict[str, Any]:
                 "status_code": 401,
                 **_json("invalid_api_key", invalid, ended),
             },
+            {
+                "filter": _because_of("response.code_details == 'upgrade_failed'"),
+                **_json(_DETAILS, "edge_error", "the edge takes neither CONNECT nor upgrades"),
+            },
+            {
+                "filter": _because_of(_NO_KEY),
+                **_json(
+                    "invalid_api_key",
+                    invalid,
+                    f"no API key was sent, or what was is none; {_KEY_HINT}",
+                ),
+            },
             _of(401, _json("invalid_api_key", invalid, f"%LOCAL_REPLY_BODY%; {_KEY_HINT}")),
             _of(403, _json("insufficient_scope", invalid, scope)),
             _of(429, _json("rate_limit_exceeded", "rate_limit_error", rate)),
@@ -55,6 +67,9 @@ _BEGUN = " || ".join(
     for why in ("connection_termination", "remote_reset", "local_reset", "protocol_error")
 )
 """A replica had the request, or may have had it."""
+_NO_KEY = " || ".join(
+    f"response.code_details.contains('{{Jwt_is_{why}')" for why in ("missing", "not_in_the_form")
+)
 
 
 def _of(status: int, answer: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def routes(snapshot: discovery.Snapshot, settings: config.EdgeSettings) -> dict[
     for route in snapshot.routes:
         named = _named(route, settings)
         ordered += [*_pinned(route, named, settings), *mirrors.copying(route, named), named]
-    ordered.append(_unknown_model([route.model for route in snapshot.routes]))
+    ordered += [_unknown_model([route.model for route in snapshot.routes]), _NO_TUNNEL]
     default = _default(snapshot, settings)
     if snapshot.routes:
         first = snapshot.routes[0]
@@ -209,6 +209,14 @@ def _own_status(settings: config.EdgeSettings) -> dict[str, Any]:
 
 def _refuse(status: int, message: str) -> dict[str, Any]:
     return {"direct_response": {"status": status, "body": {"inline_string": message}}}
+
+
+_NO_TUNNEL = {
+    "name": "connect",
+    "match": {"connect_matcher": {}},
+    **_refuse(403, "the edge opens no tunnels"),
+}
+"""Refused before keys are asked for. Without a route its body would be awaited first."""
 
 
 def _action(route: discovery.ModelRoute, settings: config.EdgeSettings) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from serving.keys.scopes import Scope
 MAX_NAME_CHARS = 100
 MAX_RATE_RPS = 1_000_000
 RATE_MARK = "@"
+OWN_LABEL = "own"
+"""Of the keys that an installation makes for its own questions; they have no rate."""
 _ID = re.compile(r"key-[0-9a-f]{12}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -76,3 +78,13 @@ class KeyRecord:
         if self.ends_at is None:
             return "valid"
         return "ended" if self.ends_at <= unix_s else "ending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    """All keys, oldest first, as the last command left them."""
+
+    records: tuple[KeyRecord, ...] = ()
+    written_at: int = 0
+    """Whole seconds since 1970, by the clock of who wrote it; never before that of an earlier one.
+    What has ended by then has ended, whatever an edge's own clock says."""

@@ -28,11 +28,11 @@ PREFIXES: dict[str, Scope] = {
     "/v1/chat/completions": Scope.CALL,
     "/v1/models": Scope.CALL,
     "/invocations": Scope.CALL,
-    "/serving-endpoints/": Scope.CALL,
+    "/serving-endpoints": Scope.CALL,
     "/healthz": Scope.CALL,
     "/readyz": Scope.CALL,
     "/openapi.json": Scope.CALL,
     "/v1/feedback": Scope.FEEDBACK,
     "/v1/approvals": Scope.APPROVE,
 }
-"""Starts of paths; the longest that fits decides."""
+"""First parts of paths, whole ones; the longest that fits decides."""

@@ -54,10 +54,15 @@ def is_public_set(text: str) -> bool:
         return False
 
 
+def key_ids(public: str) -> set[str]:
+    """Which keys a set holds; equal keys have equal ids."""
+    return {key["kid"] for key in json.loads(public)["keys"]}
+
+
 def sign(private_pem: bytes, claims: Mapping[str, Any]) -> str:
     """The text that a caller shows; about 300 characters."""
     import jwt
 
-    name = json.loads(public_set(private_pem))["keys"][0]["kid"]
+    (name,) = key_ids(public_set(private_pem))
     payload = {"iss": ISSUER, **claims}
     return jwt.encode(payload, private_pem, algorithm=ALGORITHM, headers={"kid": name})

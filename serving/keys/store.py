@@ -11,7 +11,6 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from registry import reading
+from registry.wording import shown
 from serving.discovery import files
 from serving.errors import KeysUnusable, NoSuchKey
 from serving.keys import signing
-from serving.keys.record import KeyRecord
+from serving.keys.record import OWN_LABEL, KeyList, KeyRecord
 from serving.keys.scopes import Scope
 
 FORMAT = "liftlock/keys/v1"
@@ -67,11 +67,26 @@ class KeyStore:
 
     def records(self) -> tuple[KeyRecord, ...]:
         """All keys, oldest first; none where there is no store. Raises KeysUnusable."""
+        return (self._read() or KeyList()).records
+
+    def listed(self) -> KeyList:
+        """What edges go by. Raises KeysUnusable, also where there is none: that says nothing about
+        what was revoked."""
+        found = self._read()
+        if found is None:
+            raise KeysUnusable(
+                f"API keys are required, but {self.records_file} is not there; issue a first key "
+                "with `liftlock keys issue`, or put the list back. A running edge goes on by the "
+                "one it has"
+            )
+        return found
+
+    def _read(self) -> KeyList | None:
         try:
             data = json.loads(reading.read_text(self.records_file, MAX_BYTES))
             return _parse(data)
         except reading.Absent:
-            return ()
+            return None
         except (reading.Unreadable, ValueError, TypeError, KeyError, RecursionError) as exc:
             raise KeysUnusable(
                 f"{self.records_file} is no list of keys that this version wrote ({exc!s}); put "
@@ -97,7 +112,7 @@ class KeyStore:
 
     def issue(self, terms: Terms, unix_s: float) -> Issued:
         """Make a key. Raises ValueError for terms that cannot be, KeysUnusable."""
-        with self._changing() as records:
+        with self._changing(unix_s) as records:
             made = self._make(terms, int(unix_s), replaces=None)
             records.append(made.record)
         return made
@@ -107,7 +122,7 @@ class KeyStore:
 
         Raises NoSuchKey for a key that is unknown, or has ended or expired; KeysUnusable.
         """
-        with self._changing() as records:
+        with self._changing(unix_s) as records:
             place, old = _find(records, key_id)
             if old.state(unix_s) != "valid":
                 raise NoSuchKey(
@@ -123,7 +138,7 @@ class KeyStore:
 
     def revoke(self, key_id: str, unix_s: float) -> KeyRecord:
         """End a key now; one that has ended stays as it was. Raises NoSuchKey, KeysUnusable."""
-        with self._changing() as records:
+        with self._changing(unix_s) as records:
             place, old = _find(records, key_id)
             if old.ends_at is None or old.ends_at > unix_s:
                 records[place] = dataclasses.replace(old, ends_at=int(unix_s))
@@ -145,7 +160,7 @@ class KeyStore:
             return None
         return signing.sign(
             private,
-            {"jti": "own", "aud": [str(Scope.CALL)], "exp": int(unix_s) + OWN_S},
+            {"jti": OWN_LABEL, "aud": [str(Scope.CALL)], "exp": int(unix_s) + OWN_S},
         )
 
     def _make(self, terms: Terms, now: int, *, replaces: str | None) -> Issued:
@@ -168,44 +183,58 @@ class KeyStore:
         return Issued(record=dataclasses.replace(unsigned, sha256=_digest(text)), text=text)
 
     def _private_key(self) -> bytes:
-        """What signs; made with the first key, and readable by its owner only from the start."""
-        path = self._folder / "signing-key.pem"
+        """What signs, made with the first key. Raises KeysUnusable where no edge would take what
+        it signs."""
+        path, verifies = self._folder / "signing-key.pem", self._folder / "jwks.json"
         if not path.exists():
-            part = path.with_suffix(".new")
-            part.unlink(missing_ok=True)
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                out.write(signing.new_private_key())
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(path)
+            if verifies.exists() or self.records_file.exists():
+                raise KeysUnusable(f"{path} is gone, {_NO_SIGNER}")
+            files.write_atomic(path, signing.new_private_key(), durable=True, mode=0o600)
         private = path.read_bytes()
         try:
             public = signing.public_set(private)
         except (ValueError, TypeError) as exc:
             raise KeysUnusable(f"{path} does not sign keys: {exc}; put its backup back") from exc
-        if not (self._folder / "jwks.json").exists():
-            files.write_atomic(self._folder / "jwks.json", public.encode(), durable=True)
+        if not verifies.exists():
+            files.write_atomic(verifies, public.encode(), durable=True)
+        elif not signing.key_ids(public) <= signing.key_ids(self.public_set()):
+            raise KeysUnusable(f"{path} is not what {verifies.name} verifies, {_NO_SIGNER}")
         return private
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[list[KeyRecord]]:
+    def _changing(self, unix_s: float) -> Iterator[list[KeyRecord]]:
         """The list to change; written when the body ends, one command at a time."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            records = list(self.records())
+            known = self._read() or KeyList()
+            records = list(known.records)
             yield records
-            data = {"format": FORMAT, "keys": [dataclasses.asdict(r) for r in records]}
+            data = {
+                "format": FORMAT,
+                "written_at": max(known.written_at, int(unix_s)),
+                "keys": [dataclasses.asdict(r) for r in records],
+            }
             files.write_atomic(self.records_file, json.dumps(data, indent=1).encode(), durable=True)
 
 
-def _parse(data: Any) -> tuple[KeyRecord, ...]:
+_NO_SIGNER = (
+    "so edges would take no key that is made here. Issue keys where that file is, or put its "
+    "backup back; if it is lost, move the folder `keys` away, issue all anew and restart the edges"
+)
+
+
+def _parse(data: Any) -> KeyList:
     if data["format"] != FORMAT:
         raise ValueError(f"its format is {data['format']!r}, not {FORMAT}")
-    return tuple(
+    written_at = data.get("written_at", 0)  # absent in lists of before
+    if type(written_at) is not int:
+        raise ValueError(f"written_at must be a whole number, is {shown(written_at)}")
+    records = tuple(
         KeyRecord(**{**item, "scopes": tuple(Scope(s) for s in item["scopes"])})
         for item in data["keys"]
     )
+    return KeyList(records=records, written_at=written_at)
 
 
 def _find(records: list[KeyRecord], key_id: str) -> tuple[int, KeyRecord]:

@@ -127,8 +127,21 @@ async def test_a_refusal_is_counted_logged_and_told(
         (client.request(node={"id": ""}).SerializeToString(), "node with an id"),
         (client.request(node={"id": "x" * 300}).SerializeToString(), "node with an id"),
         (client.request(node={"id": "a\nb"}).SerializeToString(), "node with an id"),
+        (
+            client.request(node={"id": "a", "metadata": {"b": "c" * 20_000}}).SerializeToString(),
+            "bytes of metadata and locality; at most 16384",
+        ),
+        (
+            client.request(
+                node={"id": "a", "locality": {"zone": "z" * 20_000}}
+            ).SerializeToString(),
+            "bytes of metadata and locality; at most 16384",
+        ),
     ],
-    ids=["no message", "empty", "no id", "a long id", "an id of two lines"],
+    ids=[
+        *("no message", "empty", "no id", "a long id", "an id of two lines"),
+        *("much metadata", "a long zone"),
+    ],
 )
 async def test_what_is_no_request_ends_its_own_stream_with_a_status(
     world: World, data: bytes, said: str
@@ -145,6 +158,45 @@ async def test_what_is_no_request_ends_its_own_stream_with_a_status(
         world.list(replica(2))
         assert client.assignment(await good.hear())[0][1] == 2
     await world.until(lambda: world.discovery.server.edges() == ())
+
+
+async def test_more_names_than_a_fleet_has_are_refused_and_told_to_nobody(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.route()
+    world.list(replica(1))
+    many = {f"made-up@v{number}": "v" for number in range(1_001)}
+    async with world.client() as bad:
+        await bad.send(
+            type_url=Kind.CLUSTERS.type_url, node=client.NODE, initial_resource_versions=many
+        )
+        code, details = await bad.status()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "1001 names" in details
+    assert "at most 1000" in details
+    assert f"request of edge-1 refused: {details}" in caplog.text
+    async with world.client() as good:
+        await good.ask(Kind.CLUSTERS)
+        assert [r.name for r in (await good.hear()).resources] == ["grammar@v1"]
+
+
+async def test_names_that_envoys_bring_along_leave_the_others_room(world: World) -> None:
+    world.route()
+    world.list(replica(1))
+    await world.until(lambda: world.discovery.catalog is not None)
+    async with world.client() as one, world.client() as other, world.client() as good:
+        for number, bad in enumerate((one, other)):
+            many = {f"made-up-{number}@v{version}": "v" for version in range(900)}
+            await bad.send(
+                type_url=Kind.CLUSTERS.type_url, node=client.NODE, initial_resource_versions=many
+            )
+            await bad.hear()
+        await good.ask(Kind.CLUSTERS)
+        names = [resource.name for resource in (await good.hear()).resources]
+        assert "grammar@v1" in names
+        assert len(names) <= 500
+        await good.ask(Kind.ENDPOINTS, *names)
+        assert len((await good.hear()).resources) == len(names)
 
 
 async def test_unknown_types_and_names_are_answered_and_the_stream_goes_on(world: World) -> None:

@@ -56,6 +56,21 @@ def test_an_owner_that_was_stopped_while_it_wrote_is_named(tmp_path: Path) -> No
         pass
 
 
+def test_a_lock_on_a_full_disk_is_held_though_it_names_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    lock = home.EdgeHome.of(tmp_path).traffic_lock
+    monkeypatch.setattr("os.write", full)
+    with home.exclusive(lock):
+        monkeypatch.undo()
+        nobody = pytest.raises(errors.EdgeError, match="process unknown")
+        with nobody, home.exclusive(lock, timeout_s=0.05):
+            pytest.fail("two held one lock")
+
+
 def test_setting_one_model_leaves_the_others(tmp_path: Path) -> None:
     control.set_model_traffic(tmp_path, GRAMMAR, epoch=1)
     control.set_model_traffic(tmp_path, traffic.whole("spelling", 4), epoch=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from serving.discovery import traffic
-from serving.edge import control
+from serving.edge import config, control
 from serving.keys import signing
 from serving.keys.store import KeyStore
 from tests.serving.edge import harness, load, upstream
@@ -87,6 +87,84 @@ async def test_no_spelling_of_a_path_passes_for_another(
         assert not replica.requests
 
 
+SHOWN: list[tuple[list[tuple[str, str]], str | None]] = [
+    ([("authorization", "Bearer {good}"), ("x-api-key", "{ended}")], "good"),
+    ([("x-api-key", "{ended}"), ("authorization", "Bearer {good}")], "good"),
+    ([("authorization", "Bearer {ended}"), ("x-api-key", "{ended}")], None),
+    ([("authorization", "Bearer {ended}"), ("x-api-key", "{good}")], None),
+    ([("authorization", "Bearer bad"), ("x-api-key", "{good}")], None),
+    ([("authorization", "Basic YTpi"), ("x-api-key", "{good}")], None),
+    ([("authorization", ""), ("x-api-key", "{good}")], None),
+    ([("x-api-key", "{ended}"), ("x-api-key", "{ended}")], None),
+    ([("x-api-key", "{ended}"), ("x-api-key", "{good}")], None),
+    ([("x-api-key", "{good}"), ("x-api-key", "{ended}")], "good"),
+    ([("x-api-key", "{good}"), ("x-api-key", "{other}")], "good"),
+    ([("x-api-key", "{good},{ended}")], None),
+    ([("x-api-key", "Bearer {good}")], None),
+    ([("authorization", "Bearer {good}")] + [("x-api-key", "{good}")] * 3, "good"),
+    ([("authorization", "Bearer {good}")] * 2, None),
+    ([("authorization", "Bearer {good}"), ("authorization", "Bearer {other}")], None),
+    ([("authorization", "Bearer {good}"), ("authorization", "Bearer {ended}")], None),
+    ([("authorization", "Bearer {ended}"), ("authorization", "Bearer {good}")], None),
+    ([("authorization", "Bearer {ended}, Bearer {good}")], None),
+    ([("authorization", "Bearer {good}"), ("authorization", "Basic YTpi")], None),
+    ([("authorization", "Basic YTpi"), ("authorization", "Bearer {ended}")], None),
+    ([("authorization", "Basic YTpi"), ("authorization", "Bearer {good}")], "good"),
+]
+"""Lines of headers, and the key that counts; None is refused."""
+
+
+async def test_of_several_keys_one_counts_for_all_that_is_asked_of_a_key(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    made = {name: issue(tmp_path, rate_rps=1_000 + n) for n, name in enumerate(("good", "other"))}
+    made["ended"] = issue(tmp_path)
+    KeyStore.of(tmp_path).revoke(made["ended"].record.key_id, time.time())
+    texts = {name: key.text for name, key in made.items()}
+    async with serving(run_edge) as (_, client, replica):
+        for lines, counts in SHOWN:
+            headers = [(name, value.format(**texts)) for name, value in lines]
+            answer = await client.post(CALL, headers=headers)
+            assert answer.status_code == (200 if counts else 401), lines
+            if counts:
+                seen = replica.requests[-1][1]
+                assert seen["x-liftlock-key"] == made[counts].record.label, lines
+                assert not set(seen) & {"authorization", "x-api-key"}
+                assert answer.headers["x-ratelimit-limit"].startswith("1000"), lines
+
+
+async def test_a_key_has_one_rate_however_often_it_is_sent(
+    tmp_path: Path, run_edge: harness.RunEdge
+) -> None:
+    key = issue(tmp_path, rate_rps=5).text
+    async with serving(run_edge) as (_, client, _):
+        statuses = [
+            (await client.post(CALL, headers=[*first, *[("x-api-key", key)] * times])).status_code
+            for times in range(1, 11)
+            for first in ([], [("authorization", f"Bearer {key}")])
+        ]
+    assert 5 <= statuses.count(200) < 20  # some come back while we ask
+    assert statuses.count(429) == 20 - statuses.count(200)
+
+
+@pytest.mark.parametrize("jti", ["key-00000000000a@777777", "key-00000000000a", None])
+async def test_a_key_whose_rate_nobody_knows_has_the_usual_one(
+    tmp_path: Path, run_edge: harness.RunEdge, jti: str | None
+) -> None:
+    issue(tmp_path)
+    unlisted = bearer(signed(tmp_path, jti=jti))
+    own = KeyStore.of(tmp_path).own_key(time.time())
+    assert own is not None
+    async with serving(run_edge, edges=25) as (_, client, _):
+        answers = [await client.post(CALL, headers=unlisted) for _ in range(20)]
+        assert answers[0].headers["x-ratelimit-limit"] == "4"
+        statuses = [answer.status_code for answer in answers]
+        assert 4 <= statuses.count(200) < 20
+        assert statuses.count(200) + statuses.count(429) == 20
+        for _ in range(20):
+            assert (await client.post(CALL, headers=bearer(own))).status_code == 200
+
+
 async def test_a_copy_carries_no_key_and_is_not_counted_in_its_rate(
     tmp_path: Path, run_edge: harness.RunEdge
 ) -> None:
@@ -148,12 +226,23 @@ async def test_requests_that_two_would_read_differently_are_refused(
         assert await sent(edge, folded) == [200]
         (_, seen, _) = replica.requests[-1]
         assert (seen["a"], seen["e"]) == ("b c: d", "fg: h")
-        connect = b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\nx-api-key: " + key
-        assert 200 not in await sent(edge, connect + b"\r\n\r\n")
         upgrade = head + b"connection: upgrade\r\nupgrade: websocket\r\ncontent-length: 0\r\n\r\n"
-        assert 101 not in await sent(edge, upgrade)
+        assert await sent(edge, upgrade) == [403]
+        upgrade = head + b"connection: upgrade\r\nupgrade: connect\r\ncontent-length: 0\r\n\r\n"
+        assert await sent(edge, upgrade) == [403]
         good = await client.post(PATH, headers=bearer(key.decode()))
         assert good.status_code == 200
+
+
+@pytest.mark.parametrize("required", [True, False])
+async def test_a_tunnel_is_refused_at_once_with_a_key_and_without(
+    tmp_path: Path, run_edge: harness.RunEdge, required: bool
+) -> None:
+    key = issue(tmp_path).text
+    connect = "CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\n"
+    async with run_edge(keys=config.KeySettings(required=required), body_s=60.0) as edge:
+        for shown in ("", f"x-api-key: {key}\r\n"):
+            assert await sent(edge, f"{connect}{shown}\r\n".encode()) == [403]
 
 
 async def test_versions_change_hands_under_load_whatever_form_their_route_has(

@@ -120,6 +120,30 @@ async def test_a_dead_record_is_not_mistaken_for_a_running_envoy(
     assert envoy.pid != 1
 
 
+async def test_an_envoy_that_nobody_wrote_down_is_found_and_ended(
+    envoy: process.EnvoyProcess, edge_home: home.EdgeHome
+) -> None:
+    """Its service was killed between the two."""
+    await envoy.start()
+    first = envoy.pid
+    edge_home.process.unlink()
+    assert process.runs(edge_home)
+    assert not process.runs(home.EdgeHome.of(edge_home.root.parent.parent))
+    heir = process.EnvoyProcess(envoy._settings, edge_home, node_of(edge_home))
+    starting = asyncio.create_task(heir.start())
+    await envoy._exit()
+    await starting
+    try:
+        assert heir.pid not in (None, first)
+        edge_home.process.unlink()
+        stopping = asyncio.create_task(asyncio.to_thread(process.stop_left_over, edge_home))
+        await heir._exit()
+        assert await stopping
+    finally:
+        await heir.stop()
+    assert not process.runs(edge_home)
+
+
 def test_a_free_port_passes() -> None:
     ports.require_free("127.0.0.1", harness.free_port())
 

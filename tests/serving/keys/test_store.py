@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.errors import KeysUnusable, NoSuchKey
+from serving.errors import EdgeError, KeysUnusable, NoSuchKey
 from serving.keys import record, rules, scopes, signing, store
+from tests.fakes.full_disk import writing_fails
 
 NOW = 1_800_000_000.0
 DAY_S = 86_400
@@ -67,10 +68,10 @@ def test_only_its_owner_reads_what_signs(keys: store.KeyStore, tmp_path: Path) -
 def test_a_revoked_key_is_ended_until_it_would_have_expired(keys: store.KeyStore) -> None:
     made = keys.issue(TERMS, NOW).record
     keys.revoke(made.key_id, NOW + 5)
-    assert rules.rules(keys.records(), NOW + 5).ended == (made.label,)
+    assert rules.rules(keys.listed(), NOW + 5).ended == (made.label,)
     assert keys.revoke(made.key_id, NOW + 9).ends_at == int(NOW) + 5
     gone_s = DAY_S + rules.CLOCK_SKEW_S + rules.LATE_CLOCK_S + 1
-    assert rules.rules(keys.records(), NOW + gone_s) == rules.KeyRules()
+    assert rules.rules(keys.listed(), NOW + gone_s) == rules.KeyRules()
 
 
 def test_a_rotated_key_is_taken_for_the_overlap_and_its_heir_has_its_terms(
@@ -81,15 +82,15 @@ def test_a_rotated_key_is_taken_for_the_overlap_and_its_heir_has_its_terms(
     assert (heir.name, heir.scopes, heir.rate_rps) == (old.name, old.scopes, old.rate_rps)
     assert heir.replaces == old.key_id
     assert [r.state(NOW + 59) for r in keys.records()] == ["ending", "valid"]
-    assert rules.rules(keys.records(), NOW + 59).ended == ()
-    assert rules.rules(keys.records(), NOW + 60).ended == (old.label,)
+    assert rules.rules(keys.listed(), NOW + 59).ended == ()
+    assert rules.rules(keys.listed(), NOW + 60).ended == (old.label,)
 
 
 def test_an_overlap_is_cut_short_by_revoking(keys: store.KeyStore) -> None:
     old = keys.issue(TERMS, NOW).record
     keys.rotate(old.key_id, overlap_s=3_600, lifetime_s=DAY_S, unix_s=NOW)
     keys.revoke(old.key_id, NOW + 1)
-    assert rules.rules(keys.records(), NOW + 1).ended == (old.label,)
+    assert rules.rules(keys.listed(), NOW + 1).ended == (old.label,)
 
 
 def test_what_has_ended_has_no_heir(keys: store.KeyStore) -> None:
@@ -178,6 +179,56 @@ def test_a_damaged_signing_key_is_not_replaced(keys: store.KeyStore, tmp_path: P
     assert len(keys.records()) == 1
 
 
+@pytest.mark.parametrize("left", ["jwks.json keys.json", "jwks.json", "keys.json"])
+def test_without_what_signs_no_key_is_made_that_no_edge_takes(
+    keys: store.KeyStore, tmp_path: Path, left: str
+) -> None:
+    key_id = keys.issue(TERMS, NOW).record.key_id
+    before = {file.name: file.read_bytes() for file in (tmp_path / "keys").iterdir()}
+    for name in before.keys() - set(left.split()):
+        (tmp_path / "keys" / name).unlink()
+    with pytest.raises(KeysUnusable, match=r"signing-key\.pem is gone.*move the folder `keys`"):
+        keys.issue(TERMS, NOW)
+    with pytest.raises((KeysUnusable, NoSuchKey)):
+        keys.rotate(key_id, overlap_s=1, lifetime_s=DAY_S, unix_s=NOW)
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "keys").iterdir()}
+    assert kept == {name: data for name, data in before.items() if name in left} | {"lock": b""}
+
+
+def test_what_signs_otherwise_than_edges_verify_is_refused(
+    keys: store.KeyStore, tmp_path: Path
+) -> None:
+    keys.issue(TERMS, NOW)
+    file = tmp_path / "keys" / "signing-key.pem"
+    right = file.read_bytes()
+    file.write_bytes(signing.new_private_key())
+    with pytest.raises(KeysUnusable, match=r"is not what jwks\.json verifies"):
+        keys.issue(TERMS, NOW)
+    file.write_bytes(right)
+    assert len(keys.issue(TERMS, NOW).record.scopes) == 1
+
+
+@pytest.mark.parametrize("room_for_files", [1, 2, 3])
+def test_a_full_disk_loses_no_key_and_leaves_none_that_nobody_has(
+    keys: store.KeyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room_for_files: int
+) -> None:
+    with (
+        writing_fails(monkeypatch, under=tmp_path, after_files=room_for_files),
+        pytest.raises(
+            EdgeError, match=r"keys/[a-z-]+\.[a-z]+ could not be written \(No space left"
+        ),
+    ):
+        keys.issue(TERMS, NOW)
+    assert keys.records() == ()
+    made = keys.issue(TERMS, NOW).record
+    with writing_fails(monkeypatch, under=tmp_path, after_files=1), pytest.raises(EdgeError):
+        keys.revoke(made.key_id, NOW)
+    assert keys.records() == (made,)
+    assert sorted(file.name for file in (tmp_path / "keys").iterdir()) == [
+        *("jwks.json", "keys.json", "lock", "signing-key.pem")
+    ]
+
+
 def test_commands_at_the_same_moment_lose_no_key(keys: store.KeyStore) -> None:
     threads = [threading.Thread(target=keys.issue, args=(TERMS, NOW)) for _ in range(8)]
     for thread in threads:
@@ -212,7 +263,7 @@ def test_rules_name_exactly_what_ended_and_has_not_expired(
         )
         for number, end in enumerate(ends)
     ]  # fmt: skip
-    found = rules.rules(records, now)
+    found = rules.rules(record.KeyList(records=tuple(records)), now)
     for r in records:
         gone = now > r.expires_at + rules.CLOCK_SKEW_S + rules.LATE_CLOCK_S
         ended = r.ends_at is not None and r.ends_at <= now
@@ -220,12 +271,34 @@ def test_rules_name_exactly_what_ended_and_has_not_expired(
         assert (r.rate_rps in found.rates_rps) == (not ended and not gone)
 
 
-def test_an_ended_key_stays_so_at_an_edge_whose_clock_is_a_minute_late(
+def test_a_key_is_ended_for_an_edge_whose_clock_is_behind(keys: store.KeyStore) -> None:
+    made, other = keys.issue(TERMS, NOW).record, keys.issue(TERMS, NOW).record
+    keys.revoke(made.key_id, NOW)
+    keys.rotate(other.key_id, overlap_s=60, lifetime_s=DAY_S, unix_s=NOW)
+    assert rules.rules(keys.listed(), NOW - 300).ended == (made.label,)
+    keys.issue(TERMS, NOW - 5)  # by another clock
+    assert keys.listed().written_at == int(NOW)
+
+
+def test_a_list_of_before_does_not_say_when_it_was_written(keys: store.KeyStore) -> None:
+    keys.issue(TERMS, NOW)
+    listed = json.loads(keys.records_file.read_text())
+    del listed["written_at"]
+    keys.records_file.write_text(json.dumps(listed))
+    assert keys.listed().written_at == 0
+    assert len(keys.listed().records) == 1
+    listed["written_at"] = math.inf
+    keys.records_file.write_text(json.dumps(listed))
+    with pytest.raises(KeysUnusable, match="written_at must be a whole number"):
+        keys.listed()
+
+
+def test_an_ended_key_stays_so_at_an_edge_whose_clock_is_hours_late(
     keys: store.KeyStore,
 ) -> None:
     made, other = keys.issue(TERMS, NOW), keys.issue(TERMS, NOW)
     keys.revoke(made.record.key_id, NOW)
-    found = rules.rules(keys.records(), NOW + DAY_S + 60)
+    found = rules.rules(keys.listed(), NOW + DAY_S + 23 * 3_600)
     assert found.ended == (made.record.label,)
     assert found.rates_rps == (other.record.rate_rps,)
 
