@@ -180,7 +180,10 @@ def _connection_manager(
         "http2_protocol_options": _HTTP2,
         "request_headers_timeout": seconds(settings.headers_s),
         "request_timeout": seconds(settings.body_s),
-        "stream_idle_timeout": seconds(settings.request_s),
+        # Every exchange has a longest time (`filters.longest`), and so has its body: a timer that is
+        # set again at each of its events would be one of Envoy's larger costs for a request.
+        "stream_idle_timeout": "0s",
+        "stream_flush_timeout": seconds(settings.request_s),
         "max_request_headers_kb": settings.max_headers_kib,
         "common_http_protocol_options": {"idle_timeout": seconds(settings.idle_s)},
         "local_reply_config": replies.own_errors(),

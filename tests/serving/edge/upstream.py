@@ -17,6 +17,8 @@ class Upstream:
         self.version = version
         self.delay_s = delay_s
         self.status = 200
+        self.padding_bytes = 0
+        """What every answer is longer by."""
         self.gate = asyncio.Event()
         """Requests wait while it is cleared."""
         self.gate.set()
@@ -97,7 +99,14 @@ class Upstream:
         return True
 
     def _answer(self, headers: dict[str, str]) -> bytes:
-        said = {"model": self.model, "version": self.version, "corrected": "She goes.", "edits": []}
+        more = {"padding": "x" * self.padding_bytes} if self.padding_bytes else {}
+        said = {
+            **more,
+            "model": self.model,
+            "version": self.version,
+            "corrected": "She goes.",
+            "edits": [],
+        }
         content = json.dumps({**said, "finish_reason": "stop", "port": self.port}).encode()
         return (
             f"HTTP/1.1 {self.status} X\r\ncontent-length: {len(content)}\r\n"
