@@ -3,6 +3,7 @@
 The one idea: what the app's deadline cannot reach is bounded here. The app is called only once the
 headers are complete, so headers that dribble or never end, a connection that sends nothing, and a
 body that goes on after its refusal would hold a socket and memory for as long as the caller likes.
+What comes after a chunked body, its trailers, is dropped: uvicorn would take it for headers.
 A request that came in one piece, as nearly all do, costs two comparisons and no timer.
 """
 
@@ -18,7 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _log = logging.getLogger(__name__)
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Of a request line and its headers that come in several pieces; Envoy's own limit is 60 KiB."""
+"""In pieces that hold no body: request line, headers, extensions of chunks, trailers. Envoy's own
+limit of a head is 60 KiB."""
 HEAD_S = 10.0
 """From the first byte of a request to the end of its headers; as the edge's own."""
 BODY_S = 75.0
@@ -36,6 +38,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         super().__init__(*args, **kwargs)
         self._in_head = False
         self._in_message = False
+        self._had_body = False
         self._head_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -52,18 +55,18 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     def data_received(self, data: bytes) -> None:
         """Feeds the parser, then looks at what is still open."""
         was_in_head, was_in_message = self._in_head, self._in_message
+        self._had_body = False
         super().data_received(data)
         if not self._in_message:
             if self._timer is not None:
                 self._disarm()
             return
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.most_head_bytes:
-                self._refuse_head()
-            elif not was_in_head:
-                self._arm(self.head_s)
-        elif was_in_head or not was_in_message:
+        self._head_bytes = 0 if self._had_body else self._head_bytes + len(data)
+        if self._head_bytes > self.most_head_bytes:
+            self._refuse_head()
+        elif self._in_head and not was_in_head:
+            self._arm(self.head_s)
+        elif not self._in_head and (was_in_head or not was_in_message):
             self._arm(self.body_s)
 
     def on_message_begin(self) -> None:
@@ -71,6 +74,16 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         self._in_head = self._in_message = True
         self._head_bytes = 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser saw a header, or a trailer."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """The parser saw a part of a body."""
+        self._had_body = True
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """The parser saw the last header."""
@@ -85,7 +98,8 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     def _refuse_head(self) -> None:
         status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
         line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-        self.transport.write(f"{line}connection: close\r\ncontent-length: 0\r\n\r\n".encode())
+        if self._in_head or not self.cycle.response_started:
+            self.transport.write(f"{line}connection: close\r\ncontent-length: 0\r\n\r\n".encode())
         self._hang_up()
 
     def _arm(self, seconds: float) -> None:

@@ -125,6 +125,44 @@ def test_headers_without_end_are_cut_off(url: str) -> None:
         assert number < 1_999 or b" 431 " in received
 
 
+CHUNKED = b"POST /v1/corrections HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+WHOLE = b"%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+
+
+def test_trailers_are_no_headers(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(CHUNKED + WHOLE + b"x-request-id: trailer\r\n\r\n")
+        status, received = answer(sock)
+        assert (status, b"trailer" in received) == (200, False)
+        sock.sendall(head(len(BODY)) + BODY)
+        assert b"trailer" not in answer(sock)[1]
+
+
+@pytest.mark.parametrize("size", [10, 30_000])
+@pytest.mark.parametrize(
+    "begun",
+    [WHOLE, WHOLE + b"x: ", b"12;", b"12;x="],
+    ids=["trailers", "one trailer", "extension", "value of an extension"],
+)
+def test_what_surrounds_a_body_is_bounded_as_headers_are(url: str, begun: bytes, size: int) -> None:
+    piece = b"a" * size if begun.endswith((b" ", b";", b"=")) else b"x: " + b"a" * size + b"\r\n"
+    with dial(url) as sock:
+        sock.sendall(CHUNKED + begun)
+        with contextlib.suppress(OSError):  # the server may be gone while we still send
+            for _ in range(1_000_000 // len(piece)):
+                sock.sendall(piece)
+        assert b" 408 " not in hung_up(sock)
+
+
+def test_a_body_in_many_small_chunks_is_a_body(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(CHUNKED)
+        for _ in range(15):
+            sock.sendall(b"1\r\n \r\n" * 1_000)
+        sock.sendall(WHOLE + b"\r\n")
+        assert answer(sock)[0] == 200
+
+
 def hung_up(sock: socket.socket) -> bytes:
     """All that comes until the server closes."""
     received = b""
