@@ -3,6 +3,7 @@
 The one idea: what the app's deadline cannot reach is bounded here. The app is called only once the
 headers are complete, so headers that dribble or never end, a connection that sends nothing, and a
 body that goes on after its refusal would hold a socket and memory for as long as the caller likes.
+An answer that its caller does not take would hold the same, and what the engine does for it.
 What comes after a chunked body, its trailers, is dropped: uvicorn would take it for headers.
 A request that came in one piece, as nearly all do, costs two comparisons and no timer.
 """
@@ -25,6 +26,8 @@ HEAD_S = 10.0
 """From the first byte of a request to the end of its headers; as the edge's own."""
 BODY_S = 75.0
 """From there to the end of the body; above the longest deadline, by which the app has answered."""
+TAKEN_S = 75.0
+"""For a caller to take the 64 KiB that wait to be sent, before it is sent more."""
 
 
 class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types are not followed
@@ -33,6 +36,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     most_head_bytes = MOST_HEAD_BYTES
     head_s = HEAD_S
     body_s = BODY_S
+    taken_s = TAKEN_S
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -41,6 +45,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         self._had_body = False
         self._head_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A connection that has sent nothing yet is as idle as one between two requests."""
@@ -50,7 +55,24 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever wanted it."""
         self._disarm()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The caller takes less than it is sent."""
+        super().pause_writing()
+        self._must_be_taken()
+
+    def resume_writing(self) -> None:
+        """The caller took nearly all of it."""
+        super().resume_writing()
+        self._taken()
+
+    def on_response_complete(self) -> None:
+        """An answer was handed over; a connection that closes waits for it to be taken."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._must_be_taken()
 
     def data_received(self, data: bytes) -> None:
         """Feeds the parser, then looks at what is still open."""
@@ -58,8 +80,6 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         self._had_body = False
         super().data_received(data)
         if not self._in_message:
-            if self._timer is not None:
-                self._disarm()
             return
         self._head_bytes = 0 if self._had_body else self._head_bytes + len(data)
         if self._head_bytes > self.most_head_bytes:
@@ -93,6 +113,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     def on_message_complete(self) -> None:
         """The parser saw the last byte of a body."""
         self._in_message = False
+        self._disarm()
         super().on_message_complete()
 
     def _refuse_head(self) -> None:
@@ -110,6 +131,19 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _must_be_taken(self) -> None:
+        if self._untaken is None:
+            self._untaken = self.loop.call_later(self.taken_s, self._give_up)
+
+    def _taken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
+
+    def _give_up(self) -> None:
+        _log.info("hung up on a caller who does not take its answer")
+        self.transport.abort()
 
     def _late(self) -> None:
         part = "headers" if self._in_head else "body" if self._in_message else "first byte"

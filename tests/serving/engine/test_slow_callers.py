@@ -13,6 +13,7 @@ import pytest
 
 from serving.engine.http_guard import GuardedHttp
 from serving.engine.state import Limits
+from tests.fakes.engine import FakeEngine
 from tests.serving.engine.loopback import serving
 
 LIMITS = Limits(max_body_bytes=20_000, timeout_s=0.4)
@@ -29,6 +30,7 @@ def url() -> Iterator[str]:
 class Impatient(GuardedHttp):
     head_s = 0.3
     body_s = 0.3
+    taken_s = 0.3
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +204,28 @@ def test_the_patient_are_served_on_one_connection(impatient: str) -> None:
             sock.sendall(request[40:])
             assert answer(sock)[0] == 200
             time.sleep(0.05)
+
+
+@pytest.mark.parametrize("at_once", [0, 1], ids=["nothing", "byte by byte"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_caller_who_does_not_take_its_answer_is_let_go(stream: bool, at_once: int) -> None:
+    engine = FakeEngine(max_model_len_tokens=20_000)
+    prompt = " ".join(["a"] * 4_000)
+    wish = {"model": "grammar", "prompt": prompt, "n": 60, "temperature": 1, "stream": stream}
+    body = json.dumps({**wish, "max_tokens": 4_000, "logprobs": 0}).encode()
+    with serving(engine, limits=Limits(), http=Impatient) as url, dial(url) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        sock.sendall(head(len(body), path=b"/v1/completions") + body)
+        sock.recv(1)
+        ends_s = time.monotonic() + HANG_S
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < ends_s:
+                sock.sendall(b"\r\n")  # nothing to HTTP; fails where nobody is there any more
+                sock.recv(at_once)
+                time.sleep(0.02)
+        assert time.monotonic() < ends_s
+        assert engine.running == 0
+        assert len(engine.aborted) == stream
 
 
 @pytest.mark.parametrize("path", [b"/v1/corrections", b"/invocations", b"/v1/chat/completions"])
