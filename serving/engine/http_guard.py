@@ -5,6 +5,9 @@ headers are complete, so headers that dribble or never end, a connection that se
 body that goes on after its refusal would hold a socket and memory for as long as the caller likes.
 An answer that its caller does not take would hold the same, and what the engine does for it.
 What comes after a chunked body, its trailers, is dropped: uvicorn would take it for headers.
+A connection has one request at a time: one sent before the last was answered is not begun, and the
+connection closes after that answer. HTTP lets a server do so, and hardly a client sends that way; a
+queue would grow without bound, or hide that its caller has left.
 A request that came in one piece, as nearly all do, costs two comparisons and no timer.
 """
 
@@ -30,6 +33,10 @@ TAKEN_S = 75.0
 """For a caller to take the 64 KiB that wait to be sent, before it is sent more."""
 
 
+class _TooEarly(Exception):
+    """A request was sent before the last was answered."""
+
+
 class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types are not followed
     """One connection. Give as `http=` to `uvicorn.Config`; subclass to set other bounds."""
 
@@ -43,6 +50,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         self._in_head = False
         self._in_message = False
         self._had_body = False
+        self._too_early = False
         self._head_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._untaken: asyncio.TimerHandle | None = None
@@ -66,7 +74,8 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     def resume_writing(self) -> None:
         """The caller took nearly all of it."""
         super().resume_writing()
-        self._taken()
+        if not self.transport.is_closing():
+            self._taken()
 
     def on_response_complete(self) -> None:
         """An answer was handed over; a connection that closes waits for it to be taken."""
@@ -76,6 +85,8 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
 
     def data_received(self, data: bytes) -> None:
         """Feeds the parser, then looks at what is still open."""
+        if self._too_early:
+            return
         was_in_head, was_in_message = self._in_head, self._in_message
         self._had_body = False
         super().data_received(data)
@@ -90,7 +101,11 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
             self._arm(self.body_s)
 
     def on_message_begin(self) -> None:
-        """The parser saw the first byte of a request."""
+        """The parser saw the first byte of a request; raises to stop it."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._too_early = True
+            self.cycle.keep_alive = False
+            raise _TooEarly
         self._in_head = self._in_message = True
         self._head_bytes = 0
         super().on_message_begin()
@@ -115,6 +130,11 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         self._in_message = False
         self._disarm()
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what the parser stopped at, if it was not we who stopped it."""
+        if not self._too_early:
+            super().send_400_response(msg)
 
     def _refuse_head(self) -> None:
         status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE

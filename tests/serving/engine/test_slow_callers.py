@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -163,6 +163,44 @@ def test_a_body_in_many_small_chunks_is_a_body(url: str) -> None:
             sock.sendall(b"1\r\n \r\n" * 1_000)
         sock.sendall(WHOLE + b"\r\n")
         assert answer(sock)[0] == 200
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.05], ids=["one piece", "several"])
+def test_requests_sent_ahead_are_not_begun(pause_s: float) -> None:
+    engine = FakeEngine(delay_s=0.3)
+    with serving(engine) as url, dial(url) as sock:
+        for _ in range(4):
+            sock.sendall(head(len(BODY)) + BODY)
+            time.sleep(pause_s)
+        received = hung_up(sock)
+    assert (received.count(b"HTTP/1.1 "), received.count(b'"He goes."')) == (1, 1)
+    assert len(engine.requests) == 1
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.05], ids=["one piece", "several"])
+def test_who_sent_ahead_and_leaves_has_its_request_aborted(pause_s: float) -> None:
+    engine = FakeEngine(delay_s=HANG_S)
+    with serving(engine, limits=Limits()) as url:
+        with dial(url) as sock:
+            for _ in range(4):
+                sock.sendall(head(len(BODY)) + BODY)
+                time.sleep(pause_s)
+            wait_until(lambda: engine.running == 1)
+        wait_until(lambda: engine.running == 0)
+    assert (len(engine.requests), len(engine.aborted)) == (1, 1)
+
+
+def test_junk_sent_ahead_is_no_answer_to_the_request_before(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(len(BODY)) + BODY + b"\x00junk\r\n\r\n")
+        assert hung_up(sock).startswith(b"HTTP/1.1 200")
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    ends_s = time.monotonic() + HANG_S / 2
+    while not true():
+        assert time.monotonic() < ends_s
+        time.sleep(0.01)
 
 
 def hung_up(sock: socket.socket) -> bytes:
