@@ -18,7 +18,11 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from serving.engine.errors_http import ApiError, invalid
+from serving.engine.exchange import JSON_TYPE
 
 _log = logging.getLogger(__name__)
 
@@ -89,12 +93,12 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
             return
         was_in_head, was_in_message = self._in_head, self._in_message
         self._had_body = False
-        super().data_received(data)
-        if not self._in_message:
+        self._feed(data)
+        if not self._in_message or self.transport.is_closing():
             return
         self._head_bytes = 0 if self._had_body else self._head_bytes + len(data)
         if self._head_bytes > self.most_head_bytes:
-            self._refuse_head()
+            self._refuse(_too_large(self.most_head_bytes))
         elif self._in_head and not was_in_head:
             self._arm(self.head_s)
         elif not self._in_head and (was_in_head or not was_in_message):
@@ -106,6 +110,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
             self._too_early = True
             self.cycle.keep_alive = False
             raise _TooEarly
+        self._unset_keepalive_if_required()
         self._in_head = self._in_message = True
         self._head_bytes = 0
         super().on_message_begin()
@@ -121,26 +126,50 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """The parser saw the last header."""
-        self._in_head = False
+        """The parser saw the last header; a wish for another protocol is declined."""
+        if self._upgrades():
+            return
         super().on_headers_complete()
+        self._in_head = False
 
     def on_message_complete(self) -> None:
         """The parser saw the last byte of a body."""
+        if self._upgrades():
+            return
         self._in_message = False
         self._disarm()
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuses what the parser stopped at, if it was not we who stopped it."""
-        if not self._too_early:
-            super().send_400_response(msg)
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as exc:
+            self._feed(self._plain_head() + data[exc.args[0] :])
+        except httptools.HttpParserError as exc:
+            if not self._too_early:
+                self._refuse(invalid(None, f"this is no HTTP/1.1 request: {exc}", "bad_http"))
 
-    def _refuse_head(self) -> None:
-        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-        line = f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+    def _upgrades(self) -> bool:
+        """Whether the head that was parsed asks for another protocol."""
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
+
+    def _plain_head(self) -> bytes:
+        """The head once more, less its wish, for which the parser would not read the body."""
+        line = b"%b %b HTTP/%b" % (
+            self.parser.get_method(), self.url, self.parser.get_http_version().encode()
+        )  # fmt: skip
+        kept = [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
+        return b"\r\n".join([line, *kept, b"", b""])
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answers, unless the answer has begun, and hangs up."""
         if self._in_head or not self.cycle.response_started:
-            self.transport.write(f"{line}connection: close\r\ncontent-length: 0\r\n\r\n".encode())
+            body = error.body()
+            head = (
+                f"HTTP/1.1 {error.status.value} {error.status.phrase}\r\nconnection: close\r\n"
+                f"content-type: {JSON_TYPE}\r\ncontent-length: {len(body)}\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
         self._hang_up()
 
     def _arm(self, seconds: float) -> None:
@@ -174,3 +203,11 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         self._disarm()
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def _too_large(limit_bytes: int) -> ApiError:
+    return ApiError(
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "head_too_large",
+        f"what surrounds the body is over {limit_bytes} bytes; send fewer or shorter headers",
+    )

@@ -26,7 +26,7 @@ _INVOCATION: Schema = {
 }
 _INVOKED: Schema = {"anyOf": [ref("Predictions"), ref("ChatCompletion"), ref("Completion")]}
 _INVOKED_CHUNK: Schema = {"anyOf": [ref("ChatCompletionChunk"), ref("CompletionChunk")]}
-_ANY_ROUTE = ("unknown_path", "wrong_method", "internal_error")
+_ANY_ROUTE = ("bad_http", "head_too_large", "unknown_path", "wrong_method", "internal_error")
 _COUNTED = (
     "bad_json", "missing_field", "invalid_type", "invalid_value", "out_of_range", "empty_text",
     "unknown_field", "context_length_exceeded", "rejected_by_engine", "model_not_found",

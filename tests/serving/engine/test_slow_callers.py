@@ -272,8 +272,7 @@ def test_bad_utf8_is_refused(url: str, path: bytes) -> None:
     with dial(url) as sock:
         sock.sendall(head(len(body), path=path) + body)
         status, received = answer(sock)
-    assert status == 400
-    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_json"
+    assert (status, code(received)) == (400, "bad_json")
 
 
 @pytest.mark.parametrize(
@@ -292,4 +291,42 @@ def test_paths_that_are_no_text_are_not_found(url: str, path: bytes) -> None:
 def test_what_is_no_http_is_hung_up_on(url: str, junk: bytes) -> None:
     with dial(url) as sock:
         sock.sendall(junk)
+        status, received = answer(sock)
+    assert (status, code(received)) == (400, "bad_http")
+
+
+UPGRADE = (b"connection: Upgrade, HTTP2-Settings", b"upgrade: h2c", b"http2-settings: AAMAAABk")
+
+
+@pytest.mark.parametrize("at", [60, 130, -5], ids=["in the head", "after it", "in the body"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_wish_for_another_protocol_is_declined(url: str, chunked: bool, at: int) -> None:
+    whole = head(len(BODY), *UPGRADE) + BODY
+    if chunked:
+        whole = CHUNKED[:-2] + b"\r\n".join(UPGRADE) + b"\r\n\r\n" + WHOLE + b"\r\n"
+    with dial(url) as sock:
+        for _ in range(2):
+            sock.sendall(whole[:at])
+            time.sleep(0.02)
+            sock.sendall(whole[at:])
+            assert answer(sock)[0] == 200
+
+
+@pytest.mark.parametrize("upgrade", [b"websocket", b"h2c", b"TLS/1.0"])
+def test_a_question_is_answered_whatever_protocol_is_wished_for(url: str, upgrade: bytes) -> None:
+    with dial(url) as sock:
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\n")
+        sock.sendall(b"upgrade: " + upgrade + b"\r\n\r\n")
+        assert answer(sock)[0] == 200
+
+
+def test_a_connect_is_refused(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")
         assert answer(sock)[0] == 400
+
+
+def code(received: bytes) -> str:
+    """The error code of an answer."""
+    found: str = json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"]
+    return found
