@@ -116,9 +116,9 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser saw a header, or a trailer."""
+        """The parser saw a header, or a trailer; it leaves white space after a value."""
         if self._in_head:
-            super().on_header(name, value)
+            super().on_header(name, value.rstrip(b" \t"))
 
     def on_body(self, body: bytes) -> None:
         """The parser saw a part of a body."""

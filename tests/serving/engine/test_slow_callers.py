@@ -131,6 +131,25 @@ CHUNKED = b"POST /v1/corrections HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunk
 WHOLE = b"%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
 
 
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"x-request-timeout-ms:\t 50000 \t ", 200),
+        (b"x-liftlock-version-pin:  7 \t", 200),
+        (b"x-liftlock-version-pin:  8 \t", 412),
+        (b"x-liftlock-version-pin: 7\xa0", 400),
+        (b"x-liftlock-version-pin: \r\n 7", 400),
+        (b"x-a: b\r\n\tc", 400),
+    ],
+)
+def test_white_space_around_a_header_is_no_part_of_it(url: str, header: bytes, status: int) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(len(BODY), header, b"x-request-id: \tmine  \t") + BODY)
+        found, received = answer(sock)
+    assert found == status
+    assert b"\r\nx-request-id: mine\r\n" in received or code(received) == "bad_http"
+
+
 def test_trailers_are_no_headers(url: str) -> None:
     with dial(url) as sock:
         sock.sendall(CHUNKED + WHOLE + b"x-request-id: trailer\r\n\r\n")
