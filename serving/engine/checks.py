@@ -6,6 +6,7 @@ output pass, as do unsupported ones at a value that means "off".
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -44,7 +45,7 @@ def refuse_unsupported(
         if not any(value == each and type(value) is type(each) for each in off[name]):
             raise invalid(
                 f"{prefix}{name}",
-                f"{name}={value!r} is not supported here; leave it out",
+                f"{name}={reprlib.repr(value)} is not supported here; leave it out",
                 "unsupported_field",
             )
 

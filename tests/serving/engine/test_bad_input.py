@@ -205,6 +205,25 @@ def test_deep_nesting_is_refused(send: Caller, path: str, depth: int) -> None:
         check(answer)
 
 
+@pytest.mark.parametrize("nested", ["[" * 1_000 + "]" * 1_000, '{"a":' * 1_000 + "1" + "}" * 1_000])
+@pytest.mark.parametrize("field", ["tools", "logit_bias", "messages", "prompt", "nowhere"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_field_that_is_nested_deeply_is_refused(
+    send: Caller, path: str, field: str, nested: str
+) -> None:
+    body = {name: value for name, value in RIGHT[path].items() if name != field}
+    content = json.dumps(body)[:-1] + f', "{field}": {nested}}}'
+    answer = send(path, content.encode(), most_bytes=1_000_000)
+    assert answer.status_code == 400
+    check(answer)
+
+
+def test_a_message_that_is_nested_deeply_is_refused(send: Caller) -> None:
+    message = '{"role": "user", "content": "a", "tool_calls": ' + "[" * 1_000 + "]" * 1_000 + "}"
+    body = f'{{"model": "grammar", "messages": [{message}]}}'
+    check(send("/v1/chat/completions", body.encode(), most_bytes=1_000_000))
+
+
 @pytest.mark.parametrize("size", [70_000, 1_000_000])
 def test_a_huge_header_does_no_harm(send: Caller, size: int) -> None:
     answer = send("/v1/corrections", b'{"text": "He go."}', cookie="c" * size)
