@@ -88,7 +88,7 @@ ROWS = (
     Row(
         status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         code="unsupported_media_type",
-        when="an invocation that is not JSON in UTF-8",
+        when="a compressed body, or an invocation that is not JSON in UTF-8",
     ),
     Row(
         status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,

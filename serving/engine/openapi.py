@@ -31,11 +31,12 @@ _COUNTED = (
     "bad_json", "missing_field", "invalid_type", "invalid_value", "out_of_range", "empty_text",
     "unknown_field", "context_length_exceeded", "rejected_by_engine", "model_not_found",
     "deadline_exceeded", "version_not_served", "body_too_large", "replica_full", "queue_full",
-    "deadline_unreachable", "engine_failed", "engine_dead", "not_ready", "draining",
+    "deadline_unreachable", "unsupported_media_type", "engine_failed", "engine_dead", "not_ready",
+    "draining",
 )  # fmt: skip
 _OPENAI = (*_COUNTED, "unsupported_field")
 _CORRECTIONS = (*_COUNTED, "too_many_sentences")
-_INVOCATIONS = (*_OPENAI, "too_many_sentences", "unknown_column", "unsupported_media_type")
+_INVOCATIONS = (*_OPENAI, "too_many_sentences", "unknown_column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

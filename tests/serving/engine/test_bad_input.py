@@ -155,6 +155,18 @@ def test_the_content_type_does_not_matter_the_content_does(
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd", "deflate, gzip", "identity", "Identity"])
+def test_a_compressed_body_is_refused_with_what_to_do(send: Caller, path: str, coding: str) -> None:
+    content = json.dumps(RIGHT[path]).encode()
+    answer = send(path, content, **{"content-encoding": coding})
+    if coding.lower() == "identity":
+        assert answer.status_code == 200
+        return
+    assert (answer.status_code, error(answer)["code"]) == (415, "unsupported_media_type")
+    assert "content-encoding" in error(answer)["message"]
+
+
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("unit", ["a", "a ", "A. ", " ", "\n", "😀", "\\u0000"])
 def test_a_text_of_a_megabyte_is_refused_in_time(send: Caller, path: str, unit: str) -> None:
     text = (unit * (999_000 // len(unit.encode()))).replace("\n", "\\n")

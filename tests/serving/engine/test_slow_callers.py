@@ -150,6 +150,12 @@ def test_white_space_around_a_header_is_no_part_of_it(url: str, header: bytes, s
     assert b"\r\nx-request-id: mine\r\n" in received or code(received) == "bad_http"
 
 
+def test_a_body_compressed_on_its_way_is_refused(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(CHUNKED.replace(b"chunked", b"gzip, chunked") + WHOLE + b"\r\n")
+        assert answer(sock)[0] == 415
+
+
 def test_trailers_are_no_headers(url: str) -> None:
     with dial(url) as sock:
         sock.sendall(CHUNKED + WHOLE + b"x-request-id: trailer\r\n\r\n")
