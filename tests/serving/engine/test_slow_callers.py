@@ -252,6 +252,17 @@ def test_a_connection_that_sends_nothing_is_hung_up_on(impatient: str) -> None:
         assert hung_up(sock) == b""
 
 
+@pytest.mark.parametrize("first", [b"", head(len(BODY)) + BODY], ids=["first", "after a request"])
+def test_blank_lines_keep_no_connection_open(impatient: str, first: bytes) -> None:
+    with dial(impatient) as sock, contextlib.suppress(ConnectionError):
+        sock.sendall(first)
+        ends_s = time.monotonic() + HANG_S
+        while time.monotonic() < ends_s:
+            sock.sendall(b"\r\n")
+            time.sleep(0.02)
+    assert time.monotonic() < ends_s
+
+
 def test_a_body_that_goes_on_after_its_refusal_is_hung_up_on(impatient: str) -> None:
     with dial(impatient) as sock:
         sock.sendall(head(10**9))
