@@ -39,6 +39,7 @@ _DEFERS = 5
 _LEAST_SHARE, _MOST_SHARE = 4, 64
 """Connections taken at once where others have as many, and where they have far more or none are."""
 _NOTE_S = 0.25
+_MAKE_ROOM_S = 0.1
 
 
 class FrontEnd:
@@ -197,9 +198,11 @@ class _SharedPort(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not typed
                 taken.append(sock.accept()[0])
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             pass  # that was the last, another front end was quicker, or the caller gave up
-        except OSError as exc:  # out of file descriptors: the connection waits, so do we
-            _log.error("cannot accept a connection: %s", exc)
-            await asyncio.sleep(1.0)
+        except OSError as exc:  # out of file descriptors: those who ask for nothing make room
+            _log.error("cannot accept a connection, so idle ones are hung up on: %s", exc)
+            for connection in list(self.server_state.connections):
+                connection.shutdown()
+            await asyncio.sleep(_MAKE_ROOM_S)
         self._opening += len(taken)
         self._count()
         connect = asyncio.get_running_loop().connect_accepted_socket
