@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from http import HTTPStatus
 from typing import Any
 
@@ -35,6 +37,8 @@ BODY_S = 75.0
 """From there to the end of the body; above the longest deadline, by which the app has answered."""
 TAKEN_S = 75.0
 """For a caller to take the 64 KiB that wait to be sent, before it is sent more."""
+_NO_LINGER = struct.pack("ii", 1, 0)
+"""The kernel lets go of what it was to send too, some megabytes, and tells the caller."""
 
 
 class _TooEarly(Exception):
@@ -192,6 +196,8 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
 
     def _give_up(self) -> None:
         _log.info("hung up on a caller who does not take its answer")
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 
     def _late(self) -> None:
