@@ -19,7 +19,13 @@ from typing import Any
 
 from registry.manifest import Manifest
 from serving.engine import fields, messages, protocol, sampling, shapes
-from serving.engine.checks import check_length, check_model, check_version, refuse_unsupported
+from serving.engine.checks import (
+    check_length,
+    check_model,
+    check_version,
+    refuse_unsupported,
+    token_ids,
+)
 from serving.engine.errors_http import invalid
 from serving.engine.exchange import EVENT_STREAM_TYPE, Answer, Call
 from serving.engine.metrics import Metrics
@@ -170,13 +176,9 @@ class Chat:
                 is_correction=False,
             )
         text = self._manifest.prompt.render(messages.text_to_correct(turns))
-        try:
-            ids = self._engine.encode(text)
-        except protocol.RequestRejected as exc:
-            raise invalid("messages", str(exc), "context_length_exceeded") from exc
         settings = self._manifest.generation
         return _Prompt(
-            token_ids=ids,
+            token_ids=token_ids(self._engine, text, "messages"),
             defaults=sampling.Defaults.of(settings),
             max_tokens=settings.max_tokens,
             is_correction=True,

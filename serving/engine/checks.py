@@ -6,6 +6,7 @@ output pass, as do unsupported ones at a value that means "off".
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from serving.engine import fields
 from serving.engine.errors_http import ApiError, invalid
 from serving.engine.exchange import Answer, Call
+from serving.engine.protocol import Engine, RequestRejected
 from serving.engine.state import Identity
 
 VERSION_PIN_HEADER = "x-liftlock-version-pin"
@@ -44,7 +46,7 @@ def refuse_unsupported(
         if not any(value == each and type(value) is type(each) for each in off[name]):
             raise invalid(
                 f"{prefix}{name}",
-                f"{name}={value!r} is not supported here; leave it out",
+                f"{name}={reprlib.repr(value)} is not supported here; leave it out",
                 "unsupported_field",
             )
 
@@ -66,6 +68,18 @@ def check_version(body: dict[str, Any], served: int) -> None:
     pinned = fields.optional_integer(body, "version", low=1, high=_MOST_VERSION)
     if pinned is not None and pinned != served:
         raise _not_served(pinned, served, "version")
+
+
+def token_ids(engine: Engine, text: str, param: str) -> tuple[int, ...]:
+    """The token ids of a text that came in `param`, or in what the manifest made of it.
+
+    Raises:
+        ApiError: 400 `context_length_exceeded`, it cannot fit the model.
+    """
+    try:
+        return engine.encode(text)
+    except RequestRejected as exc:
+        raise invalid(param, str(exc), "context_length_exceeded") from exc
 
 
 def check_length(

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from serving.engine import fields, gather, protocol, sampling, shapes
-from serving.engine.checks import check_length, check_model, check_version, refuse_unsupported
+from serving.engine.checks import (
+    check_length,
+    check_model,
+    check_version,
+    refuse_unsupported,
+    token_ids,
+)
 from serving.engine.errors_http import invalid
 from serving.engine.exchange import EVENT_STREAM_TYPE, Answer, Call
 from serving.engine.metrics import Metrics
@@ -132,12 +138,7 @@ class Completions:
             )
 
     def _token_ids(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
-        if not isinstance(prompt, str):
-            return prompt
-        try:
-            return self._engine.encode(prompt)
-        except protocol.RequestRejected as exc:
-            raise invalid("prompt", str(exc), "context_length_exceeded") from exc
+        return token_ids(self._engine, prompt, "prompt") if isinstance(prompt, str) else prompt
 
 
 def _prompts(body: dict[str, Any]) -> list[str | tuple[int, ...]]:

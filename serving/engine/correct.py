@@ -16,7 +16,7 @@ from typing import Any
 
 from registry.manifest import Manifest
 from serving.engine import corrections, fields, gather, language, offsets, protocol, shapes
-from serving.engine.checks import check_length, check_model, check_version
+from serving.engine.checks import check_length, check_model, check_version, token_ids
 from serving.engine.errors_http import ApiError, invalid
 from serving.engine.exchange import Answer, Call
 from serving.engine.metrics import Metrics
@@ -169,10 +169,7 @@ class Corrections:
     def _request(self, source: str, wish: Wish, request_id: str) -> protocol.GenerateRequest:
         settings = self._manifest.generation
         prompt = self._manifest.prompt.render(source, language=wish.language)
-        try:
-            ids = self._engine.encode(prompt)
-        except protocol.RequestRejected as exc:
-            raise invalid("text", str(exc), "context_length_exceeded") from exc
+        ids = token_ids(self._engine, prompt, "text")
         check_length(len(ids), settings.max_tokens, self._engine.max_model_len_tokens, param="text")
         return protocol.GenerateRequest(
             request_id=protocol.unique_id(request_id),

@@ -35,6 +35,9 @@ _BREAK = re.compile(
 )
 _TOKEN = re.compile(r"\s+|\w+(?:['\u2019]\w+)*|[^\w\s]")
 _LONGEST_ABBREVIATION_CHARS = 12
+_MOST_PASSED = 32
+"""Abbreviations and the like after which a sentence goes on; without an end to them a megabyte of
+"Mr. " is one sentence, and takes a second to read."""
 
 # Aligning two token lists takes time in the product of their lengths; past this many cells the
 # differing middle is given as one edit, so that no text can hold the event loop for seconds.
@@ -61,13 +64,15 @@ class Edit:
 
 def segments(text: str) -> Iterator[Segment]:
     """The sentences of a text, in order, lazily. What lies between them is white space only."""
-    start = 0
+    start = passed = 0
     for match in _BREAK.finditer(text):
         end = match.end()
         tail = text[max(start, match.start() - _LONGEST_ABBREVIATION_CHARS) : match.start()]
-        if not _goes_on(tail, match.group(), text[end : end + 1]):
+        if passed < _MOST_PASSED and _goes_on(tail, match.group(), text[end : end + 1]):
+            passed += 1
+        else:
             yield from _trimmed(text, start, end)
-            start = end
+            start, passed = end, 0
     yield from _trimmed(text, start, len(text))
 
 

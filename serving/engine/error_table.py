@@ -50,6 +50,7 @@ def _later(status: HTTPStatus, code: str, when: str) -> Row:
 
 
 ROWS = (
+    _bad("bad_http", "what came is no request in HTTP/1.1; the connection is closed"),
     _bad("bad_json", "the body is not JSON in UTF-8, or no object"),
     _bad("missing_field", "a field that is needed is not there"),
     _bad("invalid_type", "a field is of the wrong type"),
@@ -87,7 +88,12 @@ ROWS = (
     Row(
         status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         code="unsupported_media_type",
-        when="an invocation that is not JSON in UTF-8",
+        when="a compressed body, or an invocation that is not JSON in UTF-8",
+    ),
+    Row(
+        status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        code="head_too_large",
+        when="headers, or what else surrounds the body, over 64 KiB; the connection is closed",
     ),
     _later(_FULL, "replica_full", "more in flight than the replica takes"),
     _later(_FULL, "queue_full", "more waits for the engine than the replica lets wait"),

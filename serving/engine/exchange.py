@@ -38,6 +38,8 @@ JSON_TYPE = "application/json"
 EVENT_STREAM_TYPE = "text/event-stream"
 _MOST_DIGITS = 18
 """Of a content length; Python refuses to read numbers of thousands of digits."""
+_PLAIN = ("", "identity", "chunked")
+"""Codings that leave a body as it is."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -148,9 +150,12 @@ class Exchange:
         """The whole request body.
 
         Raises:
-            ApiError: 413, it is longer than the limit.
+            ApiError: 413, it is longer than the limit; 415, it is compressed.
             CallerLeft: the connection closed before its end.
         """
+        for name in ("content-encoding", "transfer-encoding"):
+            if (given := self.headers.get(name, "")).lower() not in _PLAIN:
+                raise _compressed(name, given)
         declared = self.headers.get("content-length", "0")
         if declared.isdecimal() and (len(declared) > _MOST_DIGITS or int(declared) > limit_bytes):
             raise _too_large(limit_bytes)
@@ -241,6 +246,15 @@ class Exchange:
 def _request_id(given: str | None) -> str:
     """The caller's id where it is safe to echo, else a new one."""
     return given if given is not None and _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _compressed(name: str, given: str) -> ApiError:
+    return ApiError(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        f"bodies are read as they come; send this one without {name} {given[:40]!r}",
+        param=name,
+    )
 
 
 def _too_large(limit_bytes: int) -> ApiError:

@@ -39,6 +39,9 @@ _DEFERS = 5
 _LEAST_SHARE, _MOST_SHARE = 4, 64
 """Connections taken at once where others have as many, and where they have far more or none are."""
 _NOTE_S = 0.25
+_MAKE_ROOM_S = 0.1
+_MOST_CONNECTIONS = 10_000
+"""Of one front end: some ten kilobytes each, idle or not. An edge keeps some hundred."""
 
 
 class FrontEnd:
@@ -175,7 +178,10 @@ class _SharedPort(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not typed
             self._count()
             await _readable(sock)
             await self._defer()
-            await self._take(sock)
+            if len(self.server_state.connections) < _MOST_CONNECTIONS:
+                await self._take(sock)
+            else:
+                await self._make_room(f"there are {_MOST_CONNECTIONS}")
 
     def _count(self) -> None:
         self._counts.put(Field.CONNECTIONS, len(self.server_state.connections) + self._opening)
@@ -197,9 +203,8 @@ class _SharedPort(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not typed
                 taken.append(sock.accept()[0])
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             pass  # that was the last, another front end was quicker, or the caller gave up
-        except OSError as exc:  # out of file descriptors: the connection waits, so do we
-            _log.error("cannot accept a connection: %s", exc)
-            await asyncio.sleep(1.0)
+        except OSError as exc:  # out of file descriptors
+            await self._make_room(str(exc))
         self._opening += len(taken)
         self._count()
         connect = asyncio.get_running_loop().connect_accepted_socket
@@ -209,6 +214,14 @@ class _SharedPort(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not typed
             )
         finally:
             self._opening -= len(taken)
+
+    async def _make_room(self, why: str) -> None:
+        """Hangs up on connections that never asked anything, else on those that do not now."""
+        _log.error("cannot take a connection, so idle ones are hung up on: %s", why)
+        held = list(self.server_state.connections)
+        for connection in [each for each in held if each.cycle is None] or held:
+            connection.shutdown()
+        await asyncio.sleep(_MAKE_ROOM_S)
 
     def _share(self) -> int:
         """How many connections may be taken at once without running ahead of other front ends."""

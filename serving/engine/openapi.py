@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from serving.engine import error_table, orca, schemas
+from serving.engine.exchange import EVENT_STREAM_TYPE, JSON_TYPE
 from serving.engine.schemas import Schema, ref
 
 VERSION = "1"
@@ -26,35 +27,39 @@ _INVOCATION: Schema = {
 }
 _INVOKED: Schema = {"anyOf": [ref("Predictions"), ref("ChatCompletion"), ref("Completion")]}
 _INVOKED_CHUNK: Schema = {"anyOf": [ref("ChatCompletionChunk"), ref("CompletionChunk")]}
-_ANY_ROUTE = ("unknown_path", "wrong_method", "internal_error")
+_ANY_ROUTE = ("bad_http", "head_too_large", "unknown_path", "wrong_method", "internal_error")
 _COUNTED = (
     "bad_json", "missing_field", "invalid_type", "invalid_value", "out_of_range", "empty_text",
     "unknown_field", "context_length_exceeded", "rejected_by_engine", "model_not_found",
     "deadline_exceeded", "version_not_served", "body_too_large", "replica_full", "queue_full",
-    "deadline_unreachable", "engine_failed", "engine_dead", "not_ready", "draining",
+    "deadline_unreachable", "unsupported_media_type", "engine_failed", "engine_dead", "not_ready",
+    "draining",
 )  # fmt: skip
 _OPENAI = (*_COUNTED, "unsupported_field")
 _CORRECTIONS = (*_COUNTED, "too_many_sentences")
-_INVOCATIONS = (*_OPENAI, "too_many_sentences", "unknown_column", "unsupported_media_type")
+_INVOCATIONS = (*_OPENAI, "too_many_sentences", "unknown_column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One route as it is described."""
+    """One route as it is described; it takes POST where it has a body."""
 
-    method: str
     summary: str
     answer: Schema
-    codes: tuple[str, ...]
+    codes: tuple[str, ...] = ()
     body: Schema | None = None
     event: Schema | None = None
     """What the data of one event holds, where `stream` is true."""
-    kind: str = "application/json"
+    kind: str = JSON_TYPE
+
+    @property
+    def method(self) -> str:
+        """As OpenAPI spells it."""
+        return "get" if self.body is None else "post"
 
 
 OPERATIONS: Mapping[str, Operation] = {
     "/v1/completions": Operation(
-        method="post",
         summary="Continues a prompt; OpenAI's completions.",
         body=ref("CompletionRequest"),
         answer=ref("Completion"),
@@ -62,7 +67,6 @@ OPERATIONS: Mapping[str, Operation] = {
         event=ref("CompletionChunk"),
     ),
     "/v1/chat/completions": Operation(
-        method="post",
         summary="Answers a chat; OpenAI's chat completions.",
         body=ref("ChatRequest"),
         answer=ref("ChatCompletion"),
@@ -70,14 +74,12 @@ OPERATIONS: Mapping[str, Operation] = {
         event=ref("ChatCompletionChunk"),
     ),
     "/v1/corrections": Operation(
-        method="post",
         summary="Corrects one text, or several, and says what was changed where.",
         body=ref("CorrectionRequest"),
         answer={"anyOf": [ref("Correction"), ref("Corrections")]},
         codes=_CORRECTIONS,
     ),
     "/invocations": Operation(
-        method="post",
         summary="MLflow's scoring protocol.",
         body=_INVOCATION,
         answer=_INVOKED,
@@ -85,32 +87,26 @@ OPERATIONS: Mapping[str, Operation] = {
         event=_INVOKED_CHUNK,
     ),
     "/serving-endpoints/{name}/invocations": Operation(
-        method="post",
         summary="Databricks' protocol; the name is the model's.",
         body=_INVOCATION,
         answer=_INVOKED,
         codes=(*_INVOCATIONS, "endpoint_not_found"),
         event=_INVOKED_CHUNK,
     ),
-    "/v1/models": Operation(
-        method="get", summary="What is served.", answer=ref("Models"), codes=()
-    ),
-    "/openapi.json": Operation(
-        method="get", summary="This document.", answer={"type": "object"}, codes=()
-    ),
+    "/v1/models": Operation(summary="What is served.", answer=ref("Models")),
+    "/openapi.json": Operation(summary="This document.", answer={"type": "object"}),
     "/healthz": Operation(
-        method="get", summary="Whether the engine lives.", answer=ref("Health"),
-        codes=("engine_dead",),
+        summary="Whether the engine lives.", answer=ref("Health"), codes=("engine_dead",)
     ),
     "/readyz": Operation(
-        method="get", summary="Whether requests are taken.", answer=ref("Health"),
+        summary="Whether requests are taken.",
+        answer=ref("Health"),
         codes=("engine_dead", "not_ready"),
     ),
     "/metrics": Operation(
-        method="get", summary="Prometheus' text format.", answer={"type": "string"}, codes=(),
-        kind="text/plain",
+        summary="Prometheus' text format.", answer={"type": "string"}, kind="text/plain"
     ),
-}  # fmt: skip
+}
 
 
 def document() -> dict[str, Any]:
@@ -121,7 +117,8 @@ def document() -> dict[str, Any]:
             "title": "liftlock endpoint",
             "version": VERSION,
             "summary": "One model behind OpenAI's, MLflow's, Databricks' and its own shapes.",
-            "description": "Refusals carry the headers of an answer too.",
+            "description": "Refusals carry the headers of an answer too, but for `bad_http` and "
+            "`head_too_large`, which reach no route.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {
@@ -178,7 +175,7 @@ def _invocation_schemas() -> dict[str, Schema]:
 def _operation(path: str, operation: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {operation.kind: {"schema": operation.answer}}
     if operation.event is not None:
-        content["text/event-stream"] = {"schema": _event(operation.event)}
+        content[EVENT_STREAM_TYPE] = {"schema": _event(operation.event)}
     described: dict[str, Any] = {
         "operationId": path.strip("/").translate(str.maketrans("/.-{}", "_____")),
         "summary": operation.summary,
@@ -191,7 +188,7 @@ def _operation(path: str, operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": operation.body}},
+            "content": {JSON_TYPE: {"schema": operation.body}},
         }
     return described
 
@@ -233,7 +230,7 @@ def _refusal(status: HTTPStatus, rows: list[error_table.Row]) -> dict[str, Any]:
     return {
         "description": "; ".join(f"`{r.code}`: {r.when} (retry: {r.retry})" for r in rows),
         **({"headers": after} if any(row.retry_after for row in rows) else {}),
-        "content": {"application/json": {"schema": ref("Error")}},
+        "content": {JSON_TYPE: {"schema": ref("Error")}},
         "x-codes": [row.code for row in rows],
     }
 

@@ -155,6 +155,18 @@ def test_the_content_type_does_not_matter_the_content_does(
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd", "deflate, gzip", "identity", "Identity"])
+def test_a_compressed_body_is_refused_with_what_to_do(send: Caller, path: str, coding: str) -> None:
+    content = json.dumps(RIGHT[path]).encode()
+    answer = send(path, content, **{"content-encoding": coding})
+    if coding.lower() == "identity":
+        assert answer.status_code == 200
+        return
+    assert (answer.status_code, error(answer)["code"]) == (415, "unsupported_media_type")
+    assert "content-encoding" in error(answer)["message"]
+
+
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("unit", ["a", "a ", "A. ", " ", "\n", "😀", "\\u0000"])
 def test_a_text_of_a_megabyte_is_refused_in_time(send: Caller, path: str, unit: str) -> None:
     text = (unit * (999_000 // len(unit.encode()))).replace("\n", "\\n")
@@ -203,6 +215,25 @@ def test_deep_nesting_is_refused(send: Caller, path: str, depth: int) -> None:
         answer = send(path, content, most_bytes=10_000_000)
         assert answer.status_code == 400
         check(answer)
+
+
+@pytest.mark.parametrize("nested", ["[" * 1_000 + "]" * 1_000, '{"a":' * 1_000 + "1" + "}" * 1_000])
+@pytest.mark.parametrize("field", ["tools", "logit_bias", "messages", "prompt", "nowhere"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_field_that_is_nested_deeply_is_refused(
+    send: Caller, path: str, field: str, nested: str
+) -> None:
+    body = {name: value for name, value in RIGHT[path].items() if name != field}
+    content = json.dumps(body)[:-1] + f', "{field}": {nested}}}'
+    answer = send(path, content.encode(), most_bytes=1_000_000)
+    assert answer.status_code == 400
+    check(answer)
+
+
+def test_a_message_that_is_nested_deeply_is_refused(send: Caller) -> None:
+    message = '{"role": "user", "content": "a", "tool_calls": ' + "[" * 1_000 + "]" * 1_000 + "}"
+    body = f'{{"model": "grammar", "messages": [{message}]}}'
+    check(send("/v1/chat/completions", body.encode(), most_bytes=1_000_000))
 
 
 @pytest.mark.parametrize("size", [70_000, 1_000_000])

@@ -105,3 +105,11 @@ def test_no_text_takes_quadratic_time(unit: str) -> None:
     count = sum(1 for _ in segments(text))
     assert count <= len(text)
     assert time.process_time() - started_s < 2.0  # quadratic would take minutes
+
+
+@pytest.mark.parametrize("unit", ["Mr. ", "A. ", ".. a", '\u3002"a', '"What?" he '])
+def test_a_sentence_does_not_go_on_for_ever(unit: str) -> None:
+    text = unit * 10_000
+    parts = list(segments(text))
+    assert len(parts) > 250
+    assert rejoin(text, [text[part.start : part.end] for part in parts], parts) == text

@@ -142,6 +142,24 @@ async def test_callers_that_hang_up_leave_nothing_in_the_engine(replica: Running
     assert (await replica.ask()).status_code == 200
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_idle_connections_keep_no_caller_out(replica: Running) -> None:
+    host, port = replica.server.endpoint.host, replica.server.endpoint.port
+    had = {}
+    for front in map(psutil.Process, replica.fronts.pids):
+        had[front] = front.rlimit(psutil.RLIMIT_NOFILE)
+        front.rlimit(psutil.RLIMIT_NOFILE, (front.num_fds() + 10, had[front][1]))
+    try:
+        async with contextlib.AsyncExitStack() as idle:
+            for _ in range(60):
+                _, writer = await asyncio.open_connection(host, port)
+                idle.callback(writer.close)
+            assert (await replica.ask()).status_code == 200
+    finally:
+        for front, limit in had.items():
+            front.rlimit(psutil.RLIMIT_NOFILE, limit)
+
+
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_front_end_that_dies_is_replaced_alone(tmp_path: Path) -> None:

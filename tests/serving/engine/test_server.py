@@ -244,3 +244,20 @@ async def test_a_reader_that_leaves_a_stream_is_stopped_in_the_engine(
     await asyncio.sleep(0.1)
     assert len(engine.aborted) == 1
     assert (engine.running, server.load()["in_flight"]) == (0, 0)
+
+
+async def test_connections_beyond_the_limit_take_the_place_of_idle_ones(
+    server: ReplicaServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.engine.front._MOST_CONNECTIONS", 10)
+    await client.post("/v1/corrections", json=TEXT)
+    idle = [
+        await asyncio.open_connection(server.endpoint.host, server.endpoint.port)
+        for _ in range(100)
+    ]
+    assert (await client.post("/v1/corrections", json=TEXT)).status_code == 200
+    assert await asyncio.wait_for(idle[0][0].read(), 5.0) == b""
+    async with httpx.AsyncClient(base_url=client.base_url) as other:
+        assert (await other.post("/v1/corrections", json=TEXT)).status_code == 200
+    for _, writer in idle:
+        writer.close()

@@ -13,11 +13,11 @@ import pytest
 
 from serving.engine.http_guard import GuardedHttp
 from serving.engine.state import Limits
+from tests.fakes.engine import FakeEngine
 from tests.serving.engine.loopback import serving
+from tests.serving.engine.raw import BODY, HANG_S, answer, dial, head, hung_up
 
 LIMITS = Limits(max_body_bytes=20_000, timeout_s=0.4)
-HANG_S = 10.0
-BODY = b'{"text": "He go."}'
 
 
 @pytest.fixture(scope="module")
@@ -29,33 +29,13 @@ def url() -> Iterator[str]:
 class Impatient(GuardedHttp):
     head_s = 0.3
     body_s = 0.3
+    taken_s = 0.3
 
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[str]:
     with serving(limits=LIMITS, http=Impatient, keep_alive_s=0.5) as url:
         yield url
-
-
-def dial(url: str) -> socket.socket:
-    host, _, port = url.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=HANG_S)
-
-
-def head(length: int, *more: bytes, path: bytes = b"/v1/corrections") -> bytes:
-    lines = [b"POST " + path + b" HTTP/1.1", b"host: a", b"content-length: %d" % length, *more]
-    return b"\r\n".join(lines) + b"\r\n\r\n"
-
-
-def answer(sock: socket.socket) -> tuple[int, bytes]:
-    """The status and all that comes until nothing more does."""
-    received = b""
-    while b"\r\n\r\n" not in received or b"}" not in received.partition(b"\r\n\r\n")[2]:
-        piece = sock.recv(65_536)
-        if not piece:
-            break
-        received += piece
-    return int(received.split(b" ", 2)[1]), received
 
 
 def test_a_body_that_dribbles_is_ended_by_the_deadline(url: str) -> None:
@@ -125,15 +105,6 @@ def test_headers_without_end_are_cut_off(url: str) -> None:
         assert number < 1_999 or b" 431 " in received
 
 
-def hung_up(sock: socket.socket) -> bytes:
-    """All that comes until the server closes."""
-    received = b""
-    with contextlib.suppress(ConnectionError):
-        while piece := sock.recv(65_536):
-            received += piece
-    return received
-
-
 def test_headers_that_dribble_are_hung_up_on(impatient: str) -> None:
     with dial(impatient) as sock:
         sock.sendall(b"POST /v1/corrections HTTP/1.1\r\nx-")
@@ -147,6 +118,17 @@ def test_headers_that_dribble_are_hung_up_on(impatient: str) -> None:
 def test_a_connection_that_sends_nothing_is_hung_up_on(impatient: str) -> None:
     with dial(impatient) as sock:
         assert hung_up(sock) == b""
+
+
+@pytest.mark.parametrize("first", [b"", head(len(BODY)) + BODY], ids=["first", "after a request"])
+def test_blank_lines_keep_no_connection_open(impatient: str, first: bytes) -> None:
+    with dial(impatient) as sock, contextlib.suppress(ConnectionError):
+        sock.sendall(first)
+        ends_s = time.monotonic() + HANG_S
+        while time.monotonic() < ends_s:
+            sock.sendall(b"\r\n")
+            time.sleep(0.02)
+    assert time.monotonic() < ends_s
 
 
 def test_a_body_that_goes_on_after_its_refusal_is_hung_up_on(impatient: str) -> None:
@@ -166,30 +148,23 @@ def test_the_patient_are_served_on_one_connection(impatient: str) -> None:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("path", [b"/v1/corrections", b"/invocations", b"/v1/chat/completions"])
-def test_bad_utf8_is_refused(url: str, path: bytes) -> None:
-    body = b'{"text": "\xff\xfe"}'
-    with dial(url) as sock:
-        sock.sendall(head(len(body), path=path) + body)
-        status, received = answer(sock)
-    assert status == 400
-    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_json"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [b"/%ff%fe", b"/serving-endpoints/%ff/invocations", b"/serving-endpoints/%2e%2e/invocations"],
-)
-def test_paths_that_are_no_text_are_not_found(url: str, path: bytes) -> None:
-    with dial(url) as sock:
-        sock.sendall(head(len(BODY), path=path) + BODY)
-        assert answer(sock)[0] == 404
-
-
-@pytest.mark.parametrize(
-    "junk", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" + b"a" * 99]
-)
-def test_what_is_no_http_is_hung_up_on(url: str, junk: bytes) -> None:
-    with dial(url) as sock:
-        sock.sendall(junk)
-        assert answer(sock)[0] == 400
+@pytest.mark.parametrize("at_once", [0, 1], ids=["nothing", "byte by byte"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_caller_who_does_not_take_its_answer_is_let_go(stream: bool, at_once: int) -> None:
+    engine = FakeEngine(max_model_len_tokens=20_000)
+    prompt = " ".join(["a"] * 4_000)
+    wish = {"model": "grammar", "prompt": prompt, "n": 60, "temperature": 1, "stream": stream}
+    body = json.dumps({**wish, "max_tokens": 4_000, "logprobs": 0}).encode()
+    with serving(engine, limits=Limits(), http=Impatient) as url, dial(url) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        sock.sendall(head(len(body), path=b"/v1/completions") + body)
+        sock.recv(1)
+        ends_s = time.monotonic() + HANG_S
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < ends_s:
+                sock.sendall(b"\r\n")  # nothing to HTTP; fails where nobody is there any more
+                sock.recv(at_once)
+                time.sleep(0.02)
+        assert time.monotonic() < ends_s
+        assert engine.running == 0
+        assert len(engine.aborted) == stream

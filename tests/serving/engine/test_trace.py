@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import httpx
 import pytest
 
+from serving.engine import trace
 from tests.fakes.engine import FakeEngine
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -109,3 +111,13 @@ async def test_log_lines_carry_the_trace(
     with caplog.at_level(logging.ERROR):
         await ask(http, traceparent=PARENT)
     assert f"trace_id={TRACE}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "vendors", ["a=1," + " " * 16_000 + "!", "\t" * 16_000 + "!", "," * 16_000]
+)
+def test_state_is_read_in_time_linear_in_its_length(vendors: str) -> None:
+    started_s = time.process_time()
+    for _ in range(5):
+        trace.read([("traceparent", PARENT), ("tracestate", vendors)])
+    assert time.process_time() - started_s < 2.0
