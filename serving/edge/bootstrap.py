@@ -180,8 +180,8 @@ def _connection_manager(
         "http2_protocol_options": _HTTP2,
         "request_headers_timeout": seconds(settings.headers_s),
         "request_timeout": seconds(settings.body_s),
-        # Every exchange has a longest time (`filters.longest`), and so has its body: a timer that is
-        # set again at each of its events would be one of Envoy's larger costs for a request.
+        # Every exchange has a longest time (`filters.longest`), and so has its body: a timer that
+        # is set again at each of its events would be one of Envoy's larger costs for a request.
         "stream_idle_timeout": "0s",
         "stream_flush_timeout": seconds(settings.request_s),
         "max_request_headers_kb": settings.max_headers_kib,
