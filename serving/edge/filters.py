@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from serving.edge import config
-from serving.keys.record import OWN_LABEL, RATE_MARK
+from serving.keys.record import RATE_MARK
 from serving.keys.rules import CLOCK_SKEW_S, KeyRules
 from serving.keys.scopes import PREFIXES, Scope
 from serving.keys.signing import ISSUER
@@ -24,8 +24,9 @@ _RBAC = "envoy.filters.http.rbac"
 _RATE = "envoy.filters.http.local_ratelimit"
 _ENDLESS = 4_294_967_295
 _UNLIMITED = {"max_tokens": _ENDLESS, "tokens_per_fill": _ENDLESS, "fill_interval": "1s"}
-_UNLISTED_RPS = 100
-"""Of all keys together whose rate no list has: it has not arrived yet, or was lost."""
+_UNLISTED_RPS = 1_000
+"""Of all keys together whose rate no list has: it has not arrived yet, or was lost, or they are
+what the installation asks itself with."""
 _MAX_BUCKETS = 100_000
 """Keys whose buckets a rate remembers; those seen longest ago begin with a full one again."""
 
@@ -222,11 +223,8 @@ def _rates(settings: config.EdgeSettings, rules: KeyRules) -> dict[str, Any]:
         "response_headers_to_add": [_header("retry-after", "1")],
         "max_dynamic_descriptors": _MAX_BUCKETS,
         "rate_limits": _counted_by(settings, rules),
-        "descriptors": [_OWN_BUCKET, *keys, *models],
+        "descriptors": [*keys, *models],
     }
-
-
-_OWN_BUCKET = {"entries": [{"key": "key", "value": OWN_LABEL}], "token_bucket": _UNLIMITED}
 
 
 def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str, Any]]:
@@ -238,29 +236,17 @@ def _counted_by(settings: config.EdgeSettings, rules: KeyRules) -> list[dict[str
         }
     }
     keys = [{"actions": _of_rate(rate)} for rate in rules.rates_rps]
-    own = {"actions": [_where_label({"exact": OWN_LABEL}, key="key", value=OWN_LABEL)]}
-    return [
-        *([own] if settings.keys.required else []),
-        *keys,
-        *([{"actions": [of_model]}] if settings.quotas else []),
-    ]
+    return [*keys, *([{"actions": [of_model]}] if settings.quotas else [])]
 
 
 def _of_rate(rate_rps: int) -> list[dict[str, Any]]:
     """Nothing for a key of another rate."""
+    said = {"name": KEY_HEADER, "string_match": {"suffix": f"{RATE_MARK}{rate_rps}"}}
+    fits = {"descriptor_key": "rate", "descriptor_value": str(rate_rps), "headers": [said]}
     return [
-        _where_label({"suffix": f"{RATE_MARK}{rate_rps}"}, key="rate", value=str(rate_rps)),
+        {"header_value_match": fits},
         {"request_headers": {"header_name": KEY_HEADER, "descriptor_key": "key"}},
     ]
-
-
-def _where_label(fits: dict[str, str], *, key: str, value: str) -> dict[str, Any]:
-    said = {"name": KEY_HEADER, "string_match": fits}
-    return {
-        "header_value_match": {
-            "descriptor_key": key, "descriptor_value": value, "headers": [said]
-        }
-    }  # fmt: skip
 
 
 def _bucket(rate_rps: int, edges: int) -> dict[str, Any]:

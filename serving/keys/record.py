@@ -11,8 +11,6 @@ from serving.keys.scopes import Scope
 MAX_NAME_CHARS = 100
 MAX_RATE_RPS = 1_000_000
 RATE_MARK = "@"
-OWN_LABEL = "own"
-"""Of the keys that an installation makes for its own questions; they have no rate."""
 _ID = re.compile(r"key-[0-9a-f]{12}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

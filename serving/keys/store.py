@@ -22,7 +22,7 @@ from registry.wording import shown
 from serving.discovery import files
 from serving.errors import KeysUnusable, NoSuchKey
 from serving.keys import signing
-from serving.keys.record import OWN_LABEL, KeyList, KeyRecord
+from serving.keys.record import KeyList, KeyRecord
 from serving.keys.scopes import Scope
 
 FORMAT = "liftlock/keys/v1"
@@ -160,7 +160,7 @@ class KeyStore:
             return None
         return signing.sign(
             private,
-            {"jti": OWN_LABEL, "aud": [str(Scope.CALL)], "exp": int(unix_s) + OWN_S},
+            {"jti": "own", "aud": [str(Scope.CALL)], "exp": int(unix_s) + OWN_S},
         )
 
     def _make(self, terms: Terms, now: int, *, replaces: str | None) -> Issued:

@@ -153,16 +153,12 @@ async def test_a_key_whose_rate_nobody_knows_has_the_usual_one(
 ) -> None:
     issue(tmp_path)
     unlisted = bearer(signed(tmp_path, jti=jti))
-    own = KeyStore.of(tmp_path).own_key(time.time())
-    assert own is not None
-    async with serving(run_edge, edges=25) as (_, client, _):
+    async with serving(run_edge, edges=250) as (_, client, _):
         answers = [await client.post(CALL, headers=unlisted) for _ in range(20)]
         assert answers[0].headers["x-ratelimit-limit"] == "4"
         statuses = [answer.status_code for answer in answers]
         assert 4 <= statuses.count(200) < 20
         assert statuses.count(200) + statuses.count(429) == 20
-        for _ in range(20):
-            assert (await client.post(CALL, headers=bearer(own))).status_code == 200
 
 
 async def test_a_copy_carries_no_key_and_is_not_counted_in_its_rate(
