@@ -3,8 +3,8 @@
 HTTP/2 is offered over https, by ALPN, where the `h2` package is installed (`pip install h2`). What
 may be left early never uses it: httpcore sends no RST_STREAM, so over HTTP/2 a server would go on
 with work that nobody waits for, where over HTTP/1.1 the closed connection tells it. Nor does a
-body that may have to wait for room: while httpcore waits it does not see that the answer is there,
-such as a refusal that came before the body was read.
+body of more than one frame: when a refusal comes before all of it is sent, httpcore waits for room
+that is not given, or fails because it may not go on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from serving.client.steps import Send
 
 _CONNECT_S = 5.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_MOST_HTTP2_BYTES = 65_535
-"""Of a body HTTP/2 lets a client send before the server gives room for more (RFC 9113, 6.9.2)."""
+_MOST_HTTP2_BYTES = 16_384
+"""What every HTTP/2 server takes in one frame (RFC 9113, 6.5.2)."""
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
 
 
