@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines import config as configs
-from pipelines import records
+from pipelines import local, records
 from pipelines.config import SETTINGS_FILE, PromotionConfig
 from pipelines.errors import NothingToServe
 from pipelines.rollout import Terms
@@ -155,6 +155,7 @@ def enter(
     entered = []
     for made in copy.rollbacks.all():
         item = _enter(record, model, copy, made)
+        local.keep_or_tell(record, model, copy, note)  # from here on it says what is in charge
         copy.rollbacks.settle(made)
         if item is None:
             continue

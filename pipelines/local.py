@@ -3,6 +3,7 @@ command that changes what serves."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pipelines.config import SETTINGS_FILE
@@ -46,9 +47,12 @@ def _is_kept(copy: LocalCopy, entry: LedgerEntry) -> bool:
 
 def keep_quietly(place: Place, model: str) -> None:
     """`keep`, where not being able to must not undo what was done."""
+    keep_or_tell(place.record, model, copy_in(place.journal), place.progress.note)
+
+
+def keep_or_tell(record: Record, model: str, copy: LocalCopy, note: Callable[[str], None]) -> None:
+    """`keep`, telling with `note` why it could not."""
     try:
-        keep(place.record, model, copy_in(place.journal))
+        keep(record, model, copy)
     except RegistryError as exc:
-        place.progress.note(
-            f"the local copy for going back without MLflow could not be brought up to date: {exc}"
-        )
+        note(f"the local copy for going back without MLflow could not be brought up to date: {exc}")

@@ -134,7 +134,7 @@ def _told(found: Trial, slo: SLO) -> str:
     what = f"slower than {slo.latency_ms:g} ms" if is_slow else "server faults"
     rate = "no burn" if found.rate is None else f"burn {found.rate:,.3g}"
     return (
-        f"{found.sli}: {found.bad:,} of {found.requests:,} {what}, promised at most "
+        f"{found.sli}: {found.bad:,} of {found.requests:,} {what}, allowed at most "
         f"{found.budget:.3%} ({rate})"
     )
 

@@ -73,7 +73,8 @@ def _row(burn: Burn, sli: Sli) -> str:
 
 
 def _burn(burn: Burn, sli: Sli) -> str:
-    over = span(burn.window_s if burn.seen_s is None else burn.seen_s)
+    unseen = f"what was scraped of {span(burn.window_s)}"
+    over = span(burn.seen_s) if burn.seen_s is not None else unseen
     if burn.rate is None:
         return f"no traffic in {over}"
     counted = f" ({burn.bad} of {burn.requests:,} {BAD[sli]})" if burn.requests is not None else ""

@@ -211,7 +211,9 @@ def _owner(owner: Owner) -> str:
     if owner.beat_age_s is not None:
         heard = f"sign of life {owner.beat_age_s:.1f} s ago"
     else:
-        heard = f"no sign of life in {owner.watched_s:.1f} s of looking (it gives one every few)"
+        heard = (
+            f"not heard of in the {owner.watched_s:.1f} s of this look (every few s it would be)"
+        )
     who = f"{describe(owner.owner)} by {owner.actor} to {owner.doing}, epoch {owner.epoch}"
     return f"{who}: {OWNER_TOLD[owner.state]}, {heard}"
 

@@ -37,12 +37,10 @@ class AsyncDriver:
 
     def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
         self.owner = owner
-        # Races and streams are left early: see transport on why they have connections of their own.
-        self._left_early = httpx.AsyncClient(**wiring.settings(http2=False))
+        # Races, streams, long bodies: see transport on why they have connections of their own.
+        self._http1 = httpx.AsyncClient(**wiring.settings(http2=False))
         self._http = (
-            httpx.AsyncClient(**wiring.settings(http2=True))
-            if wiring.offers_http2
-            else self._left_early
+            httpx.AsyncClient(**wiring.settings(http2=True)) if wiring.offers_http2 else self._http1
         )
         self._beside: set[asyncio.Task[None]] = set()
 
@@ -63,7 +61,7 @@ class AsyncDriver:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self._http.aclose()
-        await self._left_early.aclose()
+        await self._http1.aclose()
 
     async def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is cancelled."""
@@ -73,10 +71,11 @@ class AsyncDriver:
     async def _move(self, step: Send | Race) -> Outcome | Raced:
         if isinstance(step, Race):
             return await self._race(step)
-        return await self._attempt(step, self._http)
+        suits = transport.suits_http2(step)
+        return await self._attempt(step, self._http if suits else self._http1)
 
     async def _attempt(self, step: Send, http: httpx.AsyncClient) -> Outcome:
-        client, answered = self._left_early if step.opens else http, False
+        client, answered = self._http1 if step.opens else http, False
         try:
             async with asyncio.timeout(step.timeout_s):
                 found = await (self._open(step) if step.opens else self._whole(step, http))
@@ -95,13 +94,13 @@ class AsyncDriver:
             return await _read(response)
 
     async def _race(self, race: Race) -> Raced:
-        first = asyncio.ensure_future(self._attempt(race.first, self._left_early))
+        first = asyncio.ensure_future(self._attempt(race.first, self._http1))
         attempts = [first]
         try:
             await asyncio.wait(attempts, timeout=race.after_s)
             second = race.second() if not first.done() else None
             if second is not None:
-                attempts.append(asyncio.ensure_future(self._attempt(second, self._left_early)))
+                attempts.append(asyncio.ensure_future(self._attempt(second, self._http1)))
             pending = {attempt for attempt in attempts if not attempt.done()}
             while pending and not any(map(_decides, attempts)):
                 _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -113,7 +112,7 @@ class AsyncDriver:
         return Raced(first=found[0], second=found[1] if len(found) > 1 else None)
 
     async def _open(self, step: Send) -> Outcome:
-        response = await _sent(step, self._left_early)
+        response = await _sent(step, self._http1)
         opened = False
         try:
             found = await self._first_event(response)

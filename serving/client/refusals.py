@@ -67,9 +67,17 @@ def error(outcome: retry.Reply | retry.Failure, tried: Tried, config: Config) ->
             request_id=tried.request_id,
         )
     return errors.ConnectionFailed(
-        f"no answer from {where} {how_often} ({outcome.reason}). "
-        f"Is the endpoint running there? `liftlock status` says where it is",
+        f"no answer from {where} {how_often} ({outcome.reason}). {_unreached(outcome.reason)}",
         request_id=tried.request_id,
+    )
+
+
+def _unreached(reason: str) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return "Trust a certificate of your own with tls= or SSL_CERT_FILE"
+    return (
+        "Is the endpoint running there, and is http or https right? "
+        "`liftlock status` says where it is"
     )
 
 

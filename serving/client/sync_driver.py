@@ -17,18 +17,18 @@ class SyncDriver:
 
     def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
         self.owner = owner
-        # Streams are left early: see transport on why they have connections of their own.
-        self._streams = httpx.Client(**wiring.settings(http2=False))
+        # Streams and long bodies: see transport on why they have connections of their own.
+        self._http1 = httpx.Client(**wiring.settings(http2=False))
         self._http = (
-            httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._streams
+            httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._http1
         )
-        for client in (self._http, self._streams):
+        for client in (self._http, self._http1):
             limits.hold(client)
 
     def close(self) -> None:
         """Closes every connection."""
         self._http.close()
-        self._streams.close()
+        self._http1.close()
 
     def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is interrupted."""
@@ -53,10 +53,11 @@ class SyncDriver:
             flow.close()
 
     def _send(self, step: Send) -> Outcome:
+        http = self._http if transport.suits_http2(step) else self._http1
         try:
             with (
                 limits.within(step.timeout_s),
-                contextlib.closing(_sent(step, self._http)) as found,
+                contextlib.closing(_sent(step, http)) as found,
             ):
                 return _read(found)
         except httpx.RequestError as exc:
@@ -65,7 +66,7 @@ class SyncDriver:
     def _open(self, step: Send) -> Outcome:
         try:
             with limits.within(step.timeout_s), contextlib.ExitStack() as held:
-                response = held.enter_context(contextlib.closing(_sent(step, self._streams)))
+                response = held.enter_context(contextlib.closing(_sent(step, self._http1)))
                 found = self._first_event(response)
                 if isinstance(found, Opened):
                     held.pop_all()

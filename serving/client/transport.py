@@ -2,7 +2,9 @@
 
 HTTP/2 is offered over https, by ALPN, where the `h2` package is installed (`pip install h2`). What
 may be left early never uses it: httpcore sends no RST_STREAM, so over HTTP/2 a server would go on
-with work that nobody waits for, where over HTTP/1.1 the closed connection tells it.
+with work that nobody waits for, where over HTTP/1.1 the closed connection tells it. Nor does a
+body of more than one frame: when a refusal comes before all of it is sent, httpcore waits for room
+that is not given, or fails because it may not go on.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from serving.client.steps import Send
 
 _CONNECT_S = 5.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_MOST_HTTP2_BYTES = 16_384
+"""What every HTTP/2 server takes in one frame (RFC 9113, 6.5.2)."""
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
 
 
@@ -76,6 +80,11 @@ def _certificates(http2: bool) -> ssl.SSLContext:
     """
     del http2
     return httpx.create_ssl_context()
+
+
+def suits_http2(step: Send) -> bool:
+    """Whether its answer, or a refusal, is certain to be read over HTTP/2."""
+    return len(step.content) <= _MOST_HTTP2_BYTES
 
 
 def timeout(step: Send) -> httpx.Timeout:

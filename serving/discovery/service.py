@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from serving.discovery.metrics import Metrics
 from serving.discovery.stream import MOST_NAMES
 from serving.discovery.xds import Edge, XdsServer
 from serving.keys.rules import KeyRules
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +169,8 @@ class Discovery:
             raise FileNotFoundError(f"there is no traffic plan at {self._plan_file} yet")
         if offered is not None:
             self.plan = traffic.apply(self.plan, offered)
+        elif not self._plan_known:
+            _log.info("no traffic plan at %s: every request is 503 until there is", self._plan_file)
         self._plan_mark = mark
         self._plan_known = True
 
@@ -182,6 +187,7 @@ class Discovery:
             self.catalog = self._catalog_of(snapshot, generation=listing.generation)
             self.server.publish(self.catalog)
             self.published.set()
+            _name_refused(snapshot, known)
 
     def _snapshot(self, listing: observation.Listing, keys: KeyRules) -> discovery.Snapshot:
         live = discovery.live_keys(listing.endpoints, self.plan)
@@ -239,6 +245,12 @@ class Discovery:
 
 def _content(listing: observation.Listing) -> tuple[object, ...]:
     return (listing.generation, listing.endpoints, listing.refused)
+
+
+def _name_refused(now: discovery.Snapshot, known: Catalog | None) -> None:
+    before = known.snapshot.refused if known is not None else ()
+    for reason in sorted({*now.refused}.difference(before)):
+        _log.warning("left out: %s", reason)
 
 
 _MOST_CLUSTERS = MOST_NAMES // 2

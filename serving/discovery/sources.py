@@ -95,8 +95,8 @@ def parse_listing(
     except (KeyError, TypeError, ValueError) as exc:
         raise errors.SourceFailed(
             f"the endpoints from {origin} are not valid: {type(exc).__name__} {exc}. "
-            f'Expected {{"endpoints": [{{"replica_id", "model", "version", "digest", "host", '
-            f'"port", "state"}}]}}'
+            'Expected {"endpoints": [{"replica_id", "model", "version", "host", "port"}]}; '
+            "a replica may have state, digest and zone"
         ) from exc
 
 

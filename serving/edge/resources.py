@@ -194,7 +194,7 @@ def _unknown_model(known: list[str]) -> dict[str, Any]:
     return {
         "name": "unknown-model",
         "match": {"prefix": "/", "headers": [header]},
-        **_refuse(404, f"no such model behind this edge; header {MODEL_HEADER}: {names}"),
+        **_refuse(404, f"no such model behind this edge; {MODEL_HEADER} may name: {names}"),
     }
 
 

@@ -241,7 +241,7 @@ def _find(records: list[KeyRecord], key_id: str) -> tuple[int, KeyRecord]:
     for place, record in enumerate(records):
         if record.key_id == key_id:
             return place, record
-    raise NoSuchKey(f"there is no key {key_id}; `liftlock keys list` shows all")
+    raise NoSuchKey(f"no key has the id {key_id}; `liftlock keys list` shows each with its id")
 
 
 def _digest(text: str) -> str:

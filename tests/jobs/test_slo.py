@@ -83,7 +83,7 @@ def test_a_prometheus_is_asked_where_one_is_named(
     result = run(home, "status", "--config", EXAMPLE, "--prometheus", "http://p:9090")
     assert asked == [("http://p:9090", "grammar")]
     assert "budget left -50 %" in result.output
-    assert "burns 2.0 x over 5 min" in result.output
+    assert "burns 2.0 x over what was scraped of 5 min" in result.output
 
 
 @pytest.mark.parametrize("url", ["ftp://p", "p:9090", "http://", "http://me:secret@p:9090"])

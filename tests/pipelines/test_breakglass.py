@@ -88,6 +88,16 @@ def test_it_is_entered_once_however_often_that_is_tried(world: World) -> None:
     assert copy.rollbacks.all() == ()
 
 
+def test_what_was_entered_is_known_here_when_the_record_is_away_again(
+    world: World, away: pytest.MonkeyPatch
+) -> None:
+    breakglass.go_back(emergency(world), to=1, reason="incident")
+    away.undo()
+    enter(world)
+    assert local.copy_in(world.place.journal).load_log() == world.record.ledger.read("grammar")
+    assert breakglass.go_back(emergency(world), to=2, reason="it was not that").replaced == 1
+
+
 def test_what_was_entered_can_be_served_again_from_the_record_alone(world: World) -> None:
     breakglass.go_back(emergency(world), to=None, reason="incident")
     (entry,) = enter(world)

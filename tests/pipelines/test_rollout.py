@@ -154,10 +154,10 @@ def test_what_the_old_version_does_changes_no_decision(
 def test_reason_says_which_half_of_the_promise_and_by_how_much() -> None:
     slow = judged(1_234, slow=500)
     assert slow.reason == (
-        "latency: 500 of 1,234 slower than 1000 ms, promised at most 1.000% (burn 40.5)"
+        "latency: 500 of 1,234 slower than 1000 ms, allowed at most 1.000% (burn 40.5)"
     )
     faulty = judged(100, faults=10)
-    assert faulty.reason.startswith("availability: 10 of 100 server faults, promised at most 0.1")
+    assert faulty.reason.startswith("availability: 10 of 100 server faults, allowed at most 0.1")
 
 
 def test_going_on_without_proof_says_what_would_be_one() -> None:

@@ -175,14 +175,16 @@ async def speak_h2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.write(state.data_to_send())
 
 
-async def ask(kind: type[Client] | type[AsyncClient], url: str, tls: ssl.SSLContext | None) -> int:
+async def ask(
+    kind: type[Client] | type[AsyncClient], url: str, tls: ssl.SSLContext | None, text: str = "a"
+) -> int:
     if kind is AsyncClient:
         async with AsyncClient(url, tls=tls, retries=0) as client:
-            return (await client.correct("a")).version
+            return (await client.correct(text)).version
 
     def wait() -> int:
         with Client(url, tls=tls, retries=0) as client:
-            return client.correct("a").version
+            return client.correct(text).version
 
     return await asyncio.to_thread(wait)
 
@@ -197,10 +199,21 @@ async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
     assert spoken == ["h2" if HAS_H2 else "http/1.1"]
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+async def test_a_body_of_more_than_one_frame_goes_over_http1(
+    kind: type[Client] | type[AsyncClient], certificate: Path
+) -> None:
+    spoken: list[str | None] = []
+    async with secure(certificate, spoken) as url:
+        tls = ssl.create_default_context(cafile=str(certificate))
+        assert await ask(kind, url, tls, "a" * 20_000) == 1
+    assert spoken == ["http/1.1"]
+
+
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])
 async def test_an_unknown_certificate_is_refused(certificate: Path, scheme: str) -> None:
     async with secure(certificate, []) as url:
-        with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ConnectionFailed, match=r"CERTIFICATE_VERIFY_FAILED.*SSL_CERT_FILE"):
             await ask(AsyncClient, url.replace("https", scheme), None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 from pathlib import Path
 
@@ -101,6 +102,19 @@ async def test_every_edge_counts_and_of_one_name_the_one_furthest_behind(world: 
         assert ("edge-1", second) not in world.source.acked
         await other.answer(await other.hear())
         await world.until(lambda: ("edge-1", second) in world.source.acked)
+
+
+async def test_a_replica_that_is_left_out_is_named_in_the_log_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.route()
+    odd = dataclasses.replace(replica(3), host="localhost")
+    for port in (1, 2):
+        generation = world.list(replica(port), odd)
+        async with asyncio.timeout(10):
+            await world.discovery.published.wait()
+        await world.until(lambda g=generation: world.discovery.catalog.generation == g)
+    assert caplog.text.count("at localhost:3: the host must be an IP address") == 1
 
 
 async def test_a_refusal_is_counted_logged_and_told(

@@ -101,7 +101,7 @@ def test_what_has_ended_has_no_heir(keys: store.KeyStore) -> None:
 
 
 def test_unknown_keys_are_refused_by_name(keys: store.KeyStore) -> None:
-    with pytest.raises(NoSuchKey, match="no key key-000000000000"):
+    with pytest.raises(NoSuchKey, match="no key has the id key-000000000000"):
         keys.revoke("key-000000000000", NOW)
     assert not keys.records()
 
