@@ -34,8 +34,10 @@ from benchmarks import edge_arms, edge_keys, machine
 from serving.discovery import sources
 from serving.edge import config, process
 from serving.endpoint import Endpoint, EndpointState
+from serving.keys.scopes import Scope
+from serving.keys.store import KeyStore, Terms
 
-ARMS = ("least", "open", "keys", "everything", "ended")
+ARMS = ("least", "open", "keys", "everything", "ended", "rates")
 WARM_REQUESTS = 400
 ALONE_S = 4.0
 START_S = 300.0
@@ -44,11 +46,12 @@ START_S = 300.0
 
 def arm(name: str, keys: Path) -> edge_keys.Arm:
     """`least`: bare Envoy, static endpoints. `open`: the edge as it comes. `keys`: and API keys
-    with their rates. `everything`: and a quota and the log. `ended`: and a revoked key."""
+    with their rates. `everything`: and a quota and the log. `ended`: and a revoked key. `rates`:
+    instead, nine keys more, each of a rate of its own."""
     found: dict[str, Any] = {"port": edge_keys.free_port(), "workers": 1}
     if name not in ("least", "open"):
         found["keys"] = config.KeySettings(required=True, folder=keys)
-    if name in ("everything", "ended"):
+    if name in ("everything", "ended", "rates"):
         quota = config.ModelQuota(model="grammar", rate_rps=edge_arms.RATE_RPS)
         found |= {"quotas": (quota,), "access_log": 0.01}
     return edge_keys.Arm(name=name, settings=config.EdgeSettings(**found), keys=keys)
@@ -149,14 +152,21 @@ async def measure(name: str, requests: int, root: Path, keys: Path, shown: list[
 
 async def measure_all(arms: Sequence[str], requests: int, root: Path) -> dict[str, int]:
     """Each arm in turn."""
-    issued = {n: edge_keys.issue(root / n, ended=n == "ended") for n in ("good", "ended")}
+    issued = {n: edge_keys.issue(root / n, ended=n == "ended") for n in ("good", "ended", "rates")}
+    _issue_rates(root / "rates")
     found = {}
     for name in arms:
-        which = "ended" if name == "ended" else "good"
+        which = name if name in issued else "good"
         keys, shown = root / which / "keys", issued[which]
         found[name] = await measure(name, requests, root / f"arm-{name}", keys, shown)
         print(f"{name:11} {found[name]} instructions a request", flush=True)
     return found
+
+
+def _issue_rates(root: Path) -> None:
+    for rate_rps in range(1, 10):
+        terms = Terms(name="r", scopes=(Scope.CALL,), rate_rps=rate_rps, lifetime_s=86_400)
+        KeyStore.of(root).issue(terms, time.time())
 
 
 def main() -> None:
