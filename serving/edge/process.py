@@ -103,16 +103,17 @@ class EnvoyProcess:
         while True:
             since_s = time.monotonic()
             await self._exit()
-            self.last_error = f"Envoy ended: {self._last_words()}"
-            _log.error("envoy ended, starting it again: %s", self.last_error)
+            if self.last_error is None:  # else it says why Envoy did not start
+                self.last_error = f"Envoy ended: {self._last_words()}"
+                _log.error("envoy ended, starting it again: %s", self.last_error)
             steady = time.monotonic() - since_s > _STEADY_S
             backoff_s = _BACKOFF_S if steady else min(backoff_s * 2, _BACKOFF_MAX_S)
             await asyncio.sleep(backoff_s)
             try:
                 await self.start()
-            except errors.ServingError as exc:
-                self.last_error = str(exc)
-                _log.error("envoy did not start: %s", exc)
+            except (errors.ServingError, OSError) as exc:  # no descriptor left, say, or no disk
+                self.last_error = f"Envoy did not start: {exc}"
+                _log.error("%s", self.last_error)
 
     async def stop(self) -> None:
         """Drain for at most the configured time, then end Envoy. Safe to call twice."""
