@@ -211,13 +211,17 @@ def _filters(settings: config.EdgeSettings, public_set: str | None) -> list[dict
 
 
 def _access_log(directory: Path, share: float) -> list[dict[str, Any]]:
-    """A line for a share of the requests; Envoy writes them in a thread of their own."""
+    """A line for a share of the requests; Envoy writes them in a thread of their own.
+
+    Of what a caller may write anything in, only the beginning; and no query, where a key or a text
+    may have been put.
+    """
     if not share:
         return []
     line = {
         "time": "%START_TIME%",
         "method": "%REQ(:METHOD)%",
-        "path": "%REQ(:PATH)%",
+        "path": "%PATH(NQ):256%",
         "status": "%RESPONSE_CODE%",
         "details": "%RESPONSE_CODE_DETAILS%",
         "flags": "%RESPONSE_FLAGS%",
@@ -225,7 +229,7 @@ def _access_log(directory: Path, share: float) -> list[dict[str, Any]]:
         "cluster": "%UPSTREAM_CLUSTER%",
         "replica": "%UPSTREAM_HOST%",
         "duration_ms": "%DURATION%",
-        "request_id": "%REQ(X-REQUEST-ID)%",
+        "request_id": "%REQ(X-REQUEST-ID):128%",
     }
     sampled = {
         "runtime_key": "edge.access_log",
