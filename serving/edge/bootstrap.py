@@ -151,12 +151,16 @@ def _listener(settings: config.EdgeSettings, node: Node, public_set: str | None)
         "name": "envoy.filters.network.http_connection_manager",
         "typed_config": _connection_manager(settings, node.directory, public_set),
     }
-    secure = tls.socket(settings.tls, node.secret or tls.secret_file(node.directory))
+    chain = {
+        "filters": [manager],
+        "transport_socket_connect_timeout": seconds(settings.headers_s),
+        **tls.socket(settings.tls, node.secret or tls.secret_file(node.directory)),
+    }
     return {
         "name": "edge",
         "address": _address(settings.listen_host, settings.port),
         "per_connection_buffer_limit_bytes": max(settings.max_body_bytes, 64 * 1024),
-        "filter_chains": [{"filters": [manager], **secure}],
+        "filter_chains": [chain],
     }
 
 
