@@ -8,18 +8,20 @@ really shows.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any, Protocol
 
-from registry import strict_yaml
+from registry import reading, strict_json, strict_yaml
 from registry.wording import refuse_unknown, shown
 from serving import endpoint
-from serving.discovery import errors, files, observation
+from serving.discovery import errors, files, observation, typed
 
 WAIT_S = 0.2
 """Longest wait for a change; an answer gets so old, and an acknowledgement waits so long."""
 _LOOK_S = 0.02
+_MOST_BYTES = 64 << 20
 
 
 class Source(Protocol):
@@ -75,10 +77,20 @@ class StaticFileSource:
     def _read(self) -> observation.Listing:
         try:
             changed_ns = self._path.stat().st_mtime_ns
-            data = strict_yaml.parse(self._path.read_text(encoding="utf-8"))
+            data = _parsed(reading.read_text(self._path, _MOST_BYTES))
+        except reading.Unreadable as exc:
+            raise errors.SourceFailed(f"the list of endpoints {self._path} {exc}") from exc
         except (OSError, ValueError) as exc:
             raise errors.SourceFailed(f"cannot read endpoints from {self._path}: {exc}") from exc
         return parse_listing(data, origin=str(self._path), default_generation=changed_ns)
+
+
+def _parsed(text: str) -> Any:
+    """JSON or YAML. All JSON is YAML, which takes a hundred times as long to read: four seconds of
+    discovery's time for a thousand endpoints."""
+    with contextlib.suppress(ValueError):
+        return strict_json.parse(text)
+    return strict_yaml.parse(text)
 
 
 def parse_listing(
@@ -89,7 +101,7 @@ def parse_listing(
         refuse_unknown(_object(data), ("generation", "endpoints"))
         generation = data.get("generation", default_generation)
         return observation.Listing(
-            generation=int(generation),
+            generation=typed.whole_number(generation, "generation"),
             endpoints=tuple(endpoint_from_json(item) for item in data["endpoints"]),
         )
     except (KeyError, TypeError, ValueError) as exc:
@@ -104,14 +116,14 @@ def endpoint_from_json(data: Any) -> endpoint.Endpoint:
     """One endpoint; raises KeyError, TypeError or ValueError."""
     refuse_unknown(_object(data), _FIELDS)
     return endpoint.Endpoint(
-        replica_id=str(data["replica_id"]),
-        model=str(data["model"]),
-        version=int(data["version"]),
-        digest=str(data.get("digest", "")),
-        host=str(data["host"]),
-        port=int(data["port"]),
+        replica_id=typed.text(data["replica_id"], "replica_id"),
+        model=typed.text(data["model"], "model"),
+        version=typed.whole_number(data["version"], "version"),
+        digest=typed.text(data.get("digest", ""), "digest"),
+        host=typed.text(data["host"], "host"),
+        port=typed.whole_number(data["port"], "port"),
         state=endpoint.EndpointState(data.get("state", endpoint.EndpointState.READY)),
-        zone=None if data.get("zone") is None else str(data["zone"]),
+        zone=None if data.get("zone") is None else typed.text(data["zone"], "zone"),
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from registry.wording import refuse_unknown
 from serving import fence
-from serving.discovery import errors, files, shares
+from serving.discovery import errors, files, shares, typed
 from serving.discovery.shares import Mirror, ModelTraffic, Weight, whole
 from serving.errors import StaleEpoch
 
@@ -184,7 +184,7 @@ def _parse(data: object) -> TrafficPlan:
     # Passed over, it would be lost as soon as somebody changes the plan and writes it anew.
     refuse_unknown(data, ("format", "epoch", "models", "claims"))
     return TrafficPlan(
-        epoch=_whole_number(data["epoch"], "epoch"),
+        epoch=typed.whole_number(data["epoch"], "epoch"),
         models=tuple(_model(item) for item in data["models"]),
         claims=tuple(_claim(item) for item in _claims(data)),
     )
@@ -198,19 +198,19 @@ def _model(item: Any) -> ModelTraffic:
         refuse_unknown(mirrored, ("version", "fraction"), "models.mirrors.")
     weights = tuple(
         Weight(
-            version=_whole_number(weight["version"], "version"),
-            percent=_whole_number(weight["percent"], "percent"),
+            version=typed.whole_number(weight["version"], "version"),
+            percent=typed.whole_number(weight["percent"], "percent"),
         )
         for weight in item["weights"]
     )
     mirrors = tuple(
         Mirror(
-            version=_whole_number(mirrored["version"], "version"),
-            fraction=_number(mirrored["fraction"], "fraction"),
+            version=typed.whole_number(mirrored["version"], "version"),
+            fraction=typed.number(mirrored["fraction"], "fraction"),
         )
         for mirrored in item.get("mirrors", ())
     )
-    return ModelTraffic(model=_text(item["model"], "model"), weights=weights, mirrors=mirrors)
+    return ModelTraffic(model=typed.text(item["model"], "model"), weights=weights, mirrors=mirrors)
 
 
 def _claims(data: Any) -> list[Any]:
@@ -222,28 +222,10 @@ def _claims(data: Any) -> list[Any]:
 
 def _claim(item: Any) -> fence.Claim:
     return fence.Claim(
-        model=_text(item["model"], "model"),
-        epoch=_whole_number(item["epoch"], "epoch"),
-        owner=_text(item.get("owner", ""), "owner"),
+        model=typed.text(item["model"], "model"),
+        epoch=typed.whole_number(item["epoch"], "epoch"),
+        owner=typed.text(item.get("owner", ""), "owner"),
     )
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, found {value!r}")
-    return value
-
-
-def _whole_number(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, found {value!r}")
-    return value
-
-
-def _number(value: object, name: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, found {value!r}")
-    return value
 
 
 def load(path: Path) -> TrafficPlan | None:

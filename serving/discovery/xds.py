@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from registry.wording import one_line
 from serving.discovery import errors, protos
 from serving.discovery.catalog import Catalog, Kind
 from serving.discovery.metrics import Metrics
@@ -29,6 +30,7 @@ METHOD = "DeltaAggregatedResources"
 _MOST_ID_CHARACTERS = 256
 _MOST_NODE_BYTES = 16_384
 """Of what an Envoy says of itself beside its id, which is kept and told to whoever asks."""
+_MOST_REASON_CHARACTERS = 1_000
 _OPTIONS = (
     # Two servers on one port would share the Envoys between them.
     ("grpc.so_reuseport", 0),
@@ -186,7 +188,7 @@ class XdsServer:
             unsubscribe=tuple(found.resource_names_unsubscribe),
             has=dict(found.initial_resource_versions),
             nonce=found.response_nonce,
-            refusal=found.error_detail.message if found.HasField("error_detail") else None,
+            refusal=_reason(found) if found.HasField("error_detail") else None,
         )
 
     def _count(self, request: Request, connection: _Connection) -> None:
@@ -216,6 +218,11 @@ class XdsServer:
                 async with asyncio.timeout(due_s - now_s if due_s is not None else None):
                     await connection.wake.wait()
             connection.wake.clear()
+
+
+def _reason(found: Any) -> str:
+    """Why Envoy refuses: for the log, the status and the feed, so on one line that ends."""
+    return one_line(found.error_detail.message[:_MOST_REASON_CHARACTERS])
 
 
 def _introduce(connection: _Connection, node: Any) -> None:

@@ -151,12 +151,16 @@ def _listener(settings: config.EdgeSettings, node: Node, public_set: str | None)
         "name": "envoy.filters.network.http_connection_manager",
         "typed_config": _connection_manager(settings, node.directory, public_set),
     }
-    secure = tls.socket(settings.tls, node.secret or tls.secret_file(node.directory))
+    chain = {
+        "filters": [manager],
+        "transport_socket_connect_timeout": seconds(settings.headers_s),
+        **tls.socket(settings.tls, node.secret or tls.secret_file(node.directory)),
+    }
     return {
         "name": "edge",
         "address": _address(settings.listen_host, settings.port),
         "per_connection_buffer_limit_bytes": max(settings.max_body_bytes, 64 * 1024),
-        "filter_chains": [{"filters": [manager], **secure}],
+        "filter_chains": [chain],
     }
 
 
@@ -214,13 +218,17 @@ def _filters(settings: config.EdgeSettings, public_set: str | None) -> list[dict
 
 
 def _access_log(directory: Path, share: float) -> list[dict[str, Any]]:
-    """A line for a share of the requests; Envoy writes them in a thread of their own."""
+    """A line for a share of the requests; Envoy writes them in a thread of their own.
+
+    Of what a caller may write anything in, only the beginning; and no query, where a key or a text
+    may have been put.
+    """
     if not share:
         return []
     line = {
         "time": "%START_TIME%",
         "method": "%REQ(:METHOD)%",
-        "path": "%REQ(:PATH)%",
+        "path": "%PATH(NQ):256%",
         "status": "%RESPONSE_CODE%",
         "details": "%RESPONSE_CODE_DETAILS%",
         "flags": "%RESPONSE_FLAGS%",
@@ -228,7 +236,7 @@ def _access_log(directory: Path, share: float) -> list[dict[str, Any]]:
         "cluster": "%UPSTREAM_CLUSTER%",
         "replica": "%UPSTREAM_HOST%",
         "duration_ms": "%DURATION%",
-        "request_id": "%REQ(X-REQUEST-ID)%",
+        "request_id": "%REQ(X-REQUEST-ID):128%",
     }
     sampled = {
         "runtime_key": "edge.access_log",

@@ -125,7 +125,8 @@ class EdgeSettings:
     """Longest request, from the last byte in to the last byte out; the deadline header is for
     shorter ones."""
     headers_s: float = 5.0
-    """Longest time for a caller to send the headers; ends slow-loris connections."""
+    """Longest time for a caller to send the headers, and before them for the handshake of TLS; ends
+    slow-loris connections."""
     body_s: float = 15.0
     """Longest time for a caller to send the whole request."""
     idle_s: float = 300.0

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import hashlib
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -33,6 +35,8 @@ _START_S = 20.0
 _TERMINATE_S = 5.0
 _BACKOFF_S = 0.1
 _BACKOFF_MAX_S = 5.0
+_OWN_DESCRIPTORS = 128
+"""Of an Envoy that nobody has called yet; it takes about half as many."""
 _STEADY_S = 10.0
 """An Envoy that lived this long did not crash because of how it was started."""
 
@@ -85,7 +89,8 @@ class EnvoyProcess:
         if self._settings.tls is not None:
             tls.write_secret(self._settings.tls, tls.secret_file(self._home.root))
         public_set = keyring.Keyring(self._settings.keys, self._home).public_set()
-        content = bootstrap.bootstrap(self._settings, self._node, public_set=public_set)
+        settings = _within_descriptors(self._settings)
+        content = bootstrap.bootstrap(settings, self._node, public_set=public_set)
         data = json.dumps(content, indent=1).encode()
         command = self._command()
         digest = hashlib.sha256(data + "\0".join(command).encode()).hexdigest()
@@ -103,16 +108,17 @@ class EnvoyProcess:
         while True:
             since_s = time.monotonic()
             await self._exit()
-            self.last_error = f"Envoy ended: {self._last_words()}"
-            _log.error("envoy ended, starting it again: %s", self.last_error)
+            if self.last_error is None:  # else it says why Envoy did not start
+                self.last_error = f"Envoy ended: {self._last_words()}"
+                _log.error("envoy ended, starting it again: %s", self.last_error)
             steady = time.monotonic() - since_s > _STEADY_S
             backoff_s = _BACKOFF_S if steady else min(backoff_s * 2, _BACKOFF_MAX_S)
             await asyncio.sleep(backoff_s)
             try:
                 await self.start()
-            except errors.ServingError as exc:
-                self.last_error = str(exc)
-                _log.error("envoy did not start: %s", exc)
+            except (errors.ServingError, OSError) as exc:  # no descriptor left, say, or no disk
+                self.last_error = f"Envoy did not start: {exc}"
+                _log.error("%s", self.last_error)
 
     async def stop(self) -> None:
         """Drain for at most the configured time, then end Envoy. Safe to call twice."""
@@ -211,6 +217,20 @@ class EnvoyProcess:
         lines = _read_text(self._home.log).splitlines()[-3:]
         code = self._child.poll() if self._child is not None else None
         return f"exit code {code}; its log ends with: {' | '.join(lines) or 'nothing'}"
+
+
+def _within_descriptors(settings: config.EdgeSettings) -> config.EdgeSettings:
+    """No more callers than leave each one's request a connection to a replica: with its
+    descriptors used up, Envoy serves nobody and spins."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = max(1, (most - _OWN_DESCRIPTORS) // 2)
+    if most == resource.RLIM_INFINITY or settings.max_connections <= allowed:
+        return settings
+    _log.warning(
+        "max_connections is %d instead of %d: at most %d files may be open (ulimit -Hn)",
+        *(allowed, settings.max_connections, most),
+    )
+    return dataclasses.replace(settings, max_connections=allowed)
 
 
 def runs(home: edge_home.EdgeHome) -> bool:

@@ -46,6 +46,8 @@ def own_errors() -> dict[str, Any]:
             _of(403, _json("insufficient_scope", invalid, scope)),
             _of(429, _json("rate_limit_exceeded", "rate_limit_error", rate)),
             _of(504, _json("deadline_exceeded", "timeout_error", late)),
+            # An unknown transfer coding: no fault of the edge's, so none that an alert may count.
+            {**_of(501, _json(_DETAILS, "edge_error", "Bad Request")), "status_code": 400},
             # Envoy says 503 here too, which tells callers that nothing was begun.
             {
                 "filter": _because_of(_BEGUN),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from serving.edge import bootstrap, config, filters, mirrors
 _TYPE = "type.googleapis.com/envoy."
 _HTTP_OPTIONS = f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions"
 _NEAR_ENDLESS = 1_000_000
+_MOST_WORDS = 1_000
+"""Characters of an answer of the edge's own."""
 _OTHER_REPLICA_TRIES = 32
 """Picks made to find a replica not tried yet. The failed one looks idle, so of two replicas it
 wins three picks in four; after this many the chance to be left with it is one in ten thousand."""
@@ -208,7 +211,9 @@ def _own_status(settings: config.EdgeSettings) -> dict[str, Any]:
 
 
 def _refuse(status: int, message: str) -> dict[str, Any]:
-    return {"direct_response": {"status": status, "body": {"inline_string": message}}}
+    # Of more than 4 KiB, such as the names of many models, Envoy would refuse the whole table.
+    body = textwrap.shorten(message, _MOST_WORDS, placeholder=" ...")
+    return {"direct_response": {"status": status, "body": {"inline_string": body}}}
 
 
 _NO_TUNNEL = {

@@ -99,7 +99,7 @@ class EdgeService:
                 self._home.status.unlink(missing_ok=True)
 
     async def _run_tasks(self) -> None:
-        failure: errors.ServingError | None = None
+        failure: Exception | None = None
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._discovery.run(), name="edge-discovery")]
             try:
@@ -110,7 +110,7 @@ class EdgeService:
                     group.create_task(self._keep_counts(), name="edge-counts"),
                 ]
                 await self._stop.wait()
-            except errors.ServingError as exc:  # a group would wrap it
+            except (errors.ServingError, OSError) as exc:  # a group would wrap it
                 failure = exc
             finally:
                 for task in tasks[1:]:

@@ -58,4 +58,10 @@ def _listener(port: int) -> dict[str, Any]:
     name = "envoy.filters.network.http_connection_manager"
     filters = [{"name": name, "typed_config": manager}]
     address = {"socket_address": {"address": "0.0.0.0", "port_value": port}}
-    return {"name": "metrics", "address": address, "filter_chains": [{"filters": filters}]}
+    return {
+        "name": "metrics",
+        "address": address,
+        "filter_chains": [{"filters": filters}],
+        # When callers have taken all connections there is most to see.
+        "ignore_global_conn_limit": True,
+    }

@@ -64,6 +64,8 @@ class Operator:
         (keys / "signing-key.pem").rename(self._folder / "old.pem")
         self._trusted_too += json.loads((keys / "jwks.json").read_text())["keys"]
         (keys / "jwks.json").unlink()
+        made = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+        (keys / "signing-key.pem").write_bytes(subprocess.check_output(made))
 
     def secrets(self) -> dict[str, dict[str, bytes]]:
         """What the operator's `kubectl create secret` puts into the cluster."""

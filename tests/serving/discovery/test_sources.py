@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -85,6 +86,50 @@ async def test_a_misspelled_key_is_told_with_the_right_one(
     with pytest.raises(errors.SourceFailed) as refused:
         await sources.StaticFileSource(path).list()
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", None),
+        ("model", ["grammar"]),
+        ("replica_id", 7),
+        ("version", True),
+        ("version", "1"),
+        ("port", 8101.9),
+        ("host", 2130706433),
+        ("zone", 3),
+        ("digest", None),
+    ],
+)
+async def test_a_value_of_another_type_is_refused_by_name_and_not_made_one_that_fits(
+    tmp_path: Path, field: str, value: object
+) -> None:
+    path = tmp_path / "endpoints.json"
+    listed = {**sources.endpoint_to_json(REPLICA), field: value}
+    path.write_text(json.dumps({"endpoints": [listed]}))
+    with pytest.raises(errors.SourceFailed, match=f"{field} must be a"):
+        await sources.StaticFileSource(path).list()
+
+
+@pytest.mark.parametrize("generation", [True, 1.5, "7"])
+def test_a_generation_that_is_no_whole_number_is_refused(generation: object) -> None:
+    with pytest.raises(errors.SourceFailed, match="generation must be a whole number"):
+        sources.parse_listing({"endpoints": [], "generation": generation}, origin="test")
+
+
+async def test_json_is_read_as_json_whatever_yaml_thinks_of_its_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "endpoints.json"
+    listed = [sources.endpoint_to_json(REPLICA)]
+    path.write_text(json.dumps({"endpoints": listed}, indent="\t"))
+    assert (await sources.StaticFileSource(path).list()).endpoints == (REPLICA,)
+
+
+async def test_a_list_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "endpoints.json"
+    os.mkfifo(path)
+    with pytest.raises(errors.SourceFailed, match="is not a regular file"):
+        await asyncio.wait_for(sources.StaticFileSource(path).list(), 10)
 
 
 async def test_the_list_of_the_documentation_is_one(tmp_path: Path) -> None:

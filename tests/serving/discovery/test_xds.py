@@ -174,6 +174,21 @@ async def test_what_is_no_request_ends_its_own_stream_with_a_status(
     await world.until(lambda: world.discovery.server.edges() == ())
 
 
+async def test_the_reason_of_a_refusal_is_one_line_that_ends(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.route()
+    world.list(replica(1))
+    async with world.client() as envoy:
+        await envoy.ask(Kind.CLUSTERS)
+        await envoy.answer(await envoy.hear(), refusal="odd\nedge-2 came" + "!" * 1_000_000)
+        await world.until(lambda: world.discovery.metrics.refused() == 1)
+        (edge,) = world.discovery.server.edges()
+    assert edge.refusals[0].startswith("clusters: odd?edge-2 came!!!")
+    assert len(edge.refusals[0]) < 1_100
+    assert len(caplog.text) < 10_000
+
+
 async def test_more_names_than_a_fleet_has_are_refused_and_told_to_nobody(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

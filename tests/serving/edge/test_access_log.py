@@ -32,6 +32,25 @@ async def test_a_share_of_the_requests_is_written_without_their_texts(
     assert "private" not in lines[0]
 
 
+async def test_no_query_is_written_and_no_more_of_a_line_than_helps_to_read_it(
+    run_edge: harness.RunEdge,
+) -> None:
+    async with run_edge(access_log=1.0) as edge, upstream.Upstream(1) as replica:
+        plan = control.set_model_traffic(edge.root, traffic.whole("grammar", 1), epoch=1)
+        await edge.serve(replica)
+        await control.wait_applied(edge.root, plan, timeout_s=30)
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            sent = {"x-request-id": "i" * 9_000}
+            long = f"{edge.url}/{'p' * 9_000}?api_key=secret"
+            assert (await client.post(long, headers=sent)).status_code == 200
+    written = (edge.home.root / "access.log").read_text()
+    assert "secret" not in written
+    assert len(written) < 1_000
+    line = json.loads(written)
+    assert line["path"] == "/" + "p" * 255
+    assert line["request_id"] == "i" * 128
+
+
 async def test_without_a_share_there_is_no_log(run_edge: harness.RunEdge) -> None:
     async with run_edge() as edge, httpx.AsyncClient(trust_env=False, verify=False) as client:
         await client.get(f"{edge.url}/edge/healthz")

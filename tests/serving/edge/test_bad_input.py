@@ -90,10 +90,20 @@ async def test_hundreds_of_slow_callers_keep_nobody_else_from_being_served(
         b"POST / HTTP/1.1\r\n\r\n",
         b"POST / HTTP/1.1\r\nhost: e\r\ncontent-length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nhost: e\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nhost: e\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 40,
     ],
-    ids=["nonsense", "version", "no host", "length", "two lengths", "TLS", "HTTP/2 garbage"],
+    ids=[
+        "nonsense",
+        "version",
+        "no host",
+        "length",
+        "two lengths",
+        "coding",
+        "TLS",
+        "HTTP/2 garbage",
+    ],
 )
 async def test_what_is_no_request_is_refused_and_reaches_no_replica(
     run_edge: harness.RunEdge, sent: bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import os
 import socket
 import sys
@@ -92,6 +93,24 @@ async def test_other_settings_replace_the_running_one(
         assert heir.pid not in (None, first)
     finally:
         await heir.stop()
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "connections"), [(1_024, 448), (100_000, 20_000), (-1, 20_000)]
+)
+async def test_callers_leave_descriptors_for_replicas(
+    envoy: process.EnvoyProcess,
+    edge_home: home.EdgeHome,
+    monkeypatch: pytest.MonkeyPatch,
+    descriptors: int,
+    connections: int,
+) -> None:
+    limits = (descriptors, descriptors)
+    monkeypatch.setattr(process.resource, "getrlimit", lambda _: limits)
+    await envoy.start()
+    written = json.loads(edge_home.bootstrap_file.read_bytes())
+    (monitor,) = written["overload_manager"]["resource_monitors"]
+    assert monitor["typed_config"]["max_active_downstream_connections"] == connections
 
 
 async def test_a_taken_port_is_named_with_its_owner(edge_home: home.EdgeHome) -> None:

@@ -19,6 +19,8 @@ from serving.keys.rules import KeyRules
 
 SETTINGS = config.EdgeSettings(port=18_000)
 ODD_NAMES = ("grammar", "team.catalog/grammar v2", 'quote"and%percent', "a" * 200)
+MANY_NAMES = tuple(f"{number:03d}" * 60 for number in range(30))
+"""Together more than Envoy takes in one answer of its own."""
 
 
 def replica(model: str, version: int, port: int) -> Endpoint:
@@ -115,7 +117,7 @@ def as_static(snapshot: discovery.Snapshot, settings: config.EdgeSettings, root:
 )
 def test_envoy_accepts_everything_we_build(settings: config.EdgeSettings, tmp_path: Path) -> None:
     file = tmp_path / "bootstrap.json"
-    file.write_text(json.dumps(as_static(with_rules(ODD_NAMES), settings, tmp_path)))
+    file.write_text(json.dumps(as_static(with_rules(ODD_NAMES + MANY_NAMES), settings, tmp_path)))
     done = subprocess.run(
         [process.envoy_binary(), "--mode", "validate", "--config-path", file],
         capture_output=True,

@@ -128,6 +128,31 @@ async def test_envoy_killed_is_started_again_and_serves(run_edge: harness.RunEdg
         await edge.acked(generation)
 
 
+async def test_an_envoy_that_cannot_be_started_is_tried_again_until_it_can(
+    run_edge: harness.RunEdge,
+) -> None:
+    async with run_edge() as edge, upstream.Upstream(1) as replica:
+        control.set_model_traffic(edge.root, ONE, epoch=1)
+        await edge.serve(replica)
+        before = control.current_status(edge.root)
+        assert before is not None
+        assert before.envoy_pid is not None
+        edge.home.log.unlink()
+        edge.home.log.mkdir()  # as on a disk that has become read-only: the log does not open
+        os.kill(before.envoy_pid, signal.SIGKILL)
+
+        def said() -> str:
+            now = control.current_status(edge.root)
+            return (now.last_error if now is not None else None) or ""
+
+        await edge.until(lambda: "Envoy did not start" in said())
+        assert edge.home.log.name in said()
+        edge.home.log.rmdir()
+        await edge.until(lambda: not said())
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            assert (await client.post(edge.url)).status_code == 200
+
+
 async def test_a_cluster_is_removed_once_nobody_needs_it(run_edge: harness.RunEdge) -> None:
     async with run_edge() as edge, upstream.Upstream(1) as old, upstream.Upstream(2) as new:
         control.set_model_traffic(edge.root, ONE, epoch=1)

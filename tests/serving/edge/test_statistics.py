@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -107,6 +108,19 @@ def test_the_statistics_are_shown_and_nothing_else_of_admin(
         for path in others:
             assert get(ports["metrics"], path).status_code == 404, path
         assert get(ports["metrics"], "/stats/prometheus", "POST").status_code == 404
+
+
+def test_the_limit_of_callers_connections_is_not_one_of_who_reads_the_statistics(
+    tmp_path: Path, content: dict[str, Any], ports: dict[str, int]
+) -> None:
+    del content["dynamic_resources"], content["static_resources"]["listeners"][0]
+    (monitor,) = content["overload_manager"]["resource_monitors"]
+    monitor["typed_config"]["max_active_downstream_connections"] = 1
+    with started(tmp_path, content, ports["admin"]), contextlib.ExitStack() as held:
+        until_up(ports["metrics"], "/")
+        for _ in range(3):
+            held.enter_context(socket.create_connection(("127.0.0.1", ports["metrics"])))
+        assert get(ports["metrics"], "/stats/prometheus").status_code == 200
 
 
 class Slow(BaseHTTPRequestHandler):

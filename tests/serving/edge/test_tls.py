@@ -76,6 +76,18 @@ async def test_versions_below_1_2_are_refused(
             await serial(edge, old)
 
 
+@pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x20\x00\x01\x00\x1f\xfc\x03\x03"])
+async def test_a_handshake_that_does_not_go_on_is_ended(
+    run_edge: harness.RunEdge, settings: config.TlsSettings, begun: bytes
+) -> None:
+    async with run_edge(tls=settings, headers_s=0.5) as edge:
+        reader, writer = await asyncio.open_connection("127.0.0.1", edge.settings.port)
+        writer.write(begun)
+        async with asyncio.timeout(20):
+            assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_renewed_certificate_is_taken_without_a_broken_connection(
     run_edge: harness.RunEdge, authority: certificates.Authority, settings: config.TlsSettings
 ) -> None:

@@ -72,6 +72,7 @@ def _away(request: httpx.Request) -> httpx.Response:
         (_away, "does not answer"),
         (lambda _: httpx.Response(503, text="starting"), "503"),
         (lambda _: httpx.Response(200, text="<html>"), "no Prometheus"),
+        (lambda _: httpx.Response(200, text="[" * 100_000), "no Prometheus"),
         (lambda _: httpx.Response(200, json=[]), "another shape"),
         (lambda _: httpx.Response(200, json={"data": {"result": [{}]}}), "another shape"),
         (results(series("liftlock:slo_burn", "x", sli="latency")), "another shape"),
@@ -85,3 +86,23 @@ def test_what_cannot_be_read_is_said_with_the_address(
     with pytest.raises(MetricsUnread, match=told) as caught:
         prometheus.standings(URL, "grammar", SLO())
     assert URL in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://pro\x00metheus", "prometheus", ""])
+def test_what_is_no_address_is_said_so(url: str) -> None:
+    with pytest.raises(MetricsUnread, match="check the address"):
+        prometheus.standings(url, "grammar", SLO())
+
+
+def test_a_password_in_the_address_is_used_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def get(url: str, **_: Any) -> httpx.Response:
+        asked.append(url)
+        return httpx.Response(503)
+
+    monkeypatch.setattr(httpx, "get", get)
+    with pytest.raises(MetricsUnread) as caught:
+        prometheus.standings("https://me:secret@prometheus.test", "grammar", SLO())
+    assert asked == ["https://me:secret@prometheus.test/api/v1/query"]
+    assert "https://prometheus.test answered" in str(caught.value)
