@@ -72,18 +72,38 @@ def bootstrap(
         },
         "stats_flush_interval": "1s",
         "stats_config": {"histogram_bucket_settings": [_buckets()]},
-        "overload_manager": {
-            "resource_monitors": [
-                {
-                    "name": "envoy.resource_monitors.global_downstream_max_connections",
-                    "typed_config": {
-                        "@type": f"{_TYPE}extensions.resource_monitors"
-                        ".downstream_connections.v3.DownstreamConnectionsConfig",
-                        "max_active_downstream_connections": settings.max_connections,
-                    },
-                }
-            ]
-        },
+        "overload_manager": _overload(settings),
+    }
+
+
+def _overload(settings: config.EdgeSettings) -> dict[str, Any]:
+    """What is given up before the machine is: first memory that is only kept, then new requests."""
+    monitors = f"{_TYPE}extensions.resource_monitors."
+    heap = "envoy.resource_monitors.fixed_heap"
+    connections = {
+        "@type": f"{monitors}downstream_connections.v3.DownstreamConnectionsConfig",
+        "max_active_downstream_connections": settings.max_connections,
+    }
+    memory = {
+        "@type": f"{monitors}fixed_heap.v3.FixedHeapConfig",
+        "max_heap_size_bytes": settings.max_heap_mib * 2**20,
+    }
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [
+            {
+                "name": "envoy.resource_monitors.global_downstream_max_connections",
+                "typed_config": connections,
+            },
+            {"name": heap, "typed_config": memory},
+        ],
+        "actions": [
+            {
+                "name": f"envoy.overload_actions.{action}",
+                "triggers": [{"name": heap, "threshold": {"value": share}}],
+            }
+            for action, share in (("shrink_heap", 0.9), ("stop_accepting_requests", 0.95))
+        ],
     }
 
 

@@ -11,6 +11,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+_LEAST_HEAP_MIB = 32
 _MAX_PORT = 65_535
 _MAX_RATE_RPS = 1_000_000
 
@@ -142,6 +143,9 @@ class EdgeSettings:
     """Larger headers get 431."""
     max_connections: int = 20_000
     """Callers' connections; above it new ones are closed."""
+    max_heap_mib: int = 2_048
+    """Memory that Envoy may take; near it new requests are refused (503), so that bodies which
+    callers send at leisure fill no machine. Leave room to what the process may have in all."""
     max_inflight: int = 100_000
     """Requests in flight per version: high, since admission is the replicas' business."""
     max_mirrored: int = 256
@@ -173,6 +177,9 @@ class EdgeSettings:
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("workers", "max_body_bytes", "max_headers_kib", "max_connections"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        _require(
+            self.max_heap_mib >= _LEAST_HEAP_MIB, "max_heap_mib", self.max_heap_mib, "at least 32"
+        )
         _require(self.max_inflight >= 1, "max_inflight", self.max_inflight, "at least 1")
         _require(self.max_mirrored >= 1, "max_mirrored", self.max_mirrored, "at least 1")
         _require(self.drain_s >= 0, "drain_s", self.drain_s, "at least 0")
