@@ -109,7 +109,7 @@ async def test_callers_leave_descriptors_for_replicas(
     monkeypatch.setattr(process.resource, "getrlimit", lambda _: limits)
     await envoy.start()
     written = json.loads(edge_home.bootstrap_file.read_bytes())
-    (monitor,) = written["overload_manager"]["resource_monitors"]
+    monitor, _ = written["overload_manager"]["resource_monitors"]
     assert monitor["typed_config"]["max_active_downstream_connections"] == connections
 
 

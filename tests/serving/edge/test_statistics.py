@@ -114,7 +114,7 @@ def test_the_limit_of_callers_connections_is_not_one_of_who_reads_the_statistics
     tmp_path: Path, content: dict[str, Any], ports: dict[str, int]
 ) -> None:
     del content["dynamic_resources"], content["static_resources"]["listeners"][0]
-    (monitor,) = content["overload_manager"]["resource_monitors"]
+    monitor, _ = content["overload_manager"]["resource_monitors"]
     monitor["typed_config"]["max_active_downstream_connections"] = 1
     with started(tmp_path, content, ports["admin"]), contextlib.ExitStack() as held:
         until_up(ports["metrics"], "/")
