@@ -136,7 +136,7 @@ class Encoder:
     def _endpoint(self, document: dict[str, Any]) -> bytes:
         known = self._endpoints.get(id(document))
         if known is None:
-            made = protos.message(_LOCALITY, {"lb_endpoints": [document]})
+            made = protos.plain(_LOCALITY, lb_endpoints=[document])
             known = self._endpoints[id(document)] = (document, made.SerializeToString())
         return known[1]
 

@@ -80,6 +80,18 @@ def message(type_name: str, content: dict[str, Any]) -> Any:
         ) from exc
 
 
+def plain(type_name: str, **fields: Any) -> Any:
+    """As `message`, of texts, numbers and dictionaries of such alone, in a tenth of the time: no
+    durations, wrapped values or `@type`, which only JSON has. Raises ResourceInvalid."""
+    _import_package(type_name)
+    try:
+        return _class(type_name)(**fields)
+    except (TypeError, ValueError) as exc:
+        raise errors.ResourceInvalid(
+            f"what was built for Envoy is no {type_name}: {exc}. Nothing was sent"
+        ) from exc
+
+
 def packed(inner: Any) -> Any:
     """A message in an Any, the same bytes for the same content."""
     from google.protobuf import any_pb2

@@ -91,6 +91,9 @@ def test_what_fits_no_message_is_named() -> None:
     wrong = catalog.Documents(clusters=({"name": "a", "kind": "EDS"},), assignments=(), routes=())
     with pytest.raises(errors.ResourceInvalid, match=r'Cluster.*"kind"'):
         catalog.Encoder().encode(wrong)
+    odd = {"cluster_name": "a", "endpoints": [{"lb_endpoints": [{"nobody": 1}]}]}
+    with pytest.raises(errors.ResourceInvalid, match=r'LocalityLbEndpoints.*"nobody"'):
+        catalog.Encoder().encode(catalog.Documents(clusters=(), assignments=(odd,), routes=()))
 
 
 def test_without_the_classes_the_error_says_what_to_run(tmp_path: Path) -> None:
