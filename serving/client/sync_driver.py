@@ -17,18 +17,12 @@ class SyncDriver:
 
     def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
         self.owner = owner
-        # Streams are left early: see transport on why they have connections of their own.
-        self._streams = httpx.Client(**wiring.settings(http2=False))
-        self._http = (
-            httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._streams
-        )
-        for client in (self._http, self._streams):
-            limits.hold(client)
+        self._http = httpx.Client(**wiring.settings(http2=False))
+        limits.hold(self._http)
 
     def close(self) -> None:
         """Closes every connection."""
         self._http.close()
-        self._streams.close()
 
     def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is interrupted."""
@@ -65,7 +59,7 @@ class SyncDriver:
     def _open(self, step: Send) -> Outcome:
         try:
             with limits.within(step.timeout_s), contextlib.ExitStack() as held:
-                response = held.enter_context(contextlib.closing(_sent(step, self._streams)))
+                response = held.enter_context(contextlib.closing(_sent(step, self._http)))
                 found = self._first_event(response)
                 if isinstance(found, Opened):
                     held.pop_all()

@@ -2,7 +2,8 @@
 
 HTTP/2 is offered over https, by ALPN, where the `h2` package is installed (`pip install h2`). What
 may be left early never uses it: httpcore sends no RST_STREAM, so over HTTP/2 a server would go on
-with work that nobody waits for, where over HTTP/1.1 the closed connection tells it.
+with work that nobody waits for, where over HTTP/1.1 the closed connection tells it. Nor do clients
+that wait: threads would wait for each other's limits, and the first that ends would break them all.
 """
 
 from __future__ import annotations

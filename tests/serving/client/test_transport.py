@@ -187,14 +187,21 @@ async def ask(kind: type[Client] | type[AsyncClient], url: str, tls: ssl.SSLCont
     return await asyncio.to_thread(wait)
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
 async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
-    kind: type[Client] | type[AsyncClient], certificate: Path
+    certificate: Path,
 ) -> None:
     spoken: list[str | None] = []
     async with secure(certificate, spoken) as url:
-        assert await ask(kind, url, ssl.create_default_context(cafile=str(certificate))) == 1
+        assert await ask(AsyncClient, url, ssl.create_default_context(cafile=str(certificate))) == 1
     assert spoken == ["h2" if HAS_H2 else "http/1.1"]
+
+
+async def test_threads_share_no_connection(certificate: Path) -> None:
+    """Over HTTP/2 the limit of one call would end those of the others."""
+    spoken: list[str | None] = []
+    async with secure(certificate, spoken) as url:
+        assert await ask(Client, url, ssl.create_default_context(cafile=str(certificate))) == 1
+    assert spoken == ["http/1.1"]
 
 
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])
