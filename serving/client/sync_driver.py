@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
+import threading
 
 import httpx
 
@@ -19,9 +19,11 @@ class SyncDriver:
         self.owner = owner
         self._http = httpx.Client(**wiring.settings(http2=False))
         limits.hold(self._http)
+        self._closed = threading.Event()
 
     def close(self) -> None:
-        """Closes every connection."""
+        """Closes every connection, and ends pauses between attempts."""
+        self._closed.set()
         self._http.close()
 
     def run(self, flow: Flow[T]) -> T:
@@ -41,7 +43,8 @@ class SyncDriver:
                     case Race():
                         raise TypeError("a call in one thread cannot be raced")
                     case _:
-                        time.sleep(step.delay_s)
+                        if self._closed.wait(step.delay_s):
+                            raise RuntimeError(transport.CLOSED)
                         outcome = None
         finally:
             flow.close()

@@ -21,6 +21,7 @@ import httpx
 from serving.client import retry
 from serving.client.steps import Send
 
+CLOSED = "this client was closed while a call was on its way"
 _CONNECT_S = 5.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
