@@ -70,7 +70,9 @@ class _Stream(httpcore.NetworkStream):
         """Closes it, and wakes a thread that waits for it, which closing alone does not."""
         if self._pid == os.getpid():  # one shut down by a forked process would end its parent's
             with contextlib.suppress(OSError):
-                self.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+                # Not a TLS socket's own way: it first becomes a plain one, on which another thread
+                # that is sending would send its API key in clear.
+                socket.socket.shutdown(self.get_extra_info("socket"), socket.SHUT_RDWR)
         self._stream.close()
 
     def start_tls(
