@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -162,6 +163,28 @@ async def test_closing_an_async_client_while_a_call_is_on_its_way_ends_it(
     with pytest.raises((RuntimeError, ConnectionFailed)):
         await asyncio.wait_for(calling, 10)
     await stand_in.until(lambda: to_server(seen) == [])
+
+
+def test_a_stream_that_another_thread_waits_for_is_closed_at_once(seen: stand_in.Seen) -> None:
+    with Client(seen.url, model="m", timeout_s=30.0) as client:
+        stream = client.complete_stream("p")
+        next(stream)
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(next, stream)
+            time.sleep(0.1)  # until it waits
+            stream.close()
+            with pytest.raises(ConnectionFailed, match="the stream broke after 1 pieces"):
+                waiting.result(10)
+        assert to_server(seen) == []
+
+
+def test_a_stream_that_is_closed_before_its_first_piece_has_none(seen: stand_in.Seen) -> None:
+    with Client(seen.url, model="m") as client:
+        stream = client.complete_stream("p")
+        stream._streamed.leave()  # as by another thread while this one opens it
+        with pytest.raises(RuntimeError, match="closed before it began"):
+            next(stream)
+        assert to_server(seen) == []
 
 
 @pytest.mark.parametrize("hedge", [None, Hedge()])
