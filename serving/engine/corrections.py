@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,10 @@ _BREAK = re.compile(
     rf"|(?<=[.!?]){_CLOSING}*\s+"
     rf"|(?<={_WIDE_END})(?!{_WIDE_END}){_CLOSING_WIDE}*\s*"
 )
-_TOKEN = re.compile(r"\s+|\w+(?:['\u2019]\w+)*|[^\w\s]")
+# Accents and vowel signs that are characters of their own, and joiners, belong to what they follow.
+_MARKS = "".join(c for c in map(chr, range(0x10000)) if unicodedata.category(c).startswith("M"))
+_WORD = rf"\w[\w\u200c\u200d{_MARKS}]*"
+_TOKEN = re.compile(rf"\s+|{_WORD}(?:['\u2019]{_WORD})*|[^\w\s][\u200d{_MARKS}]*")
 _LONGEST_ABBREVIATION_CHARS = 12
 _MOST_PASSED = 32
 """Abbreviations and the like after which a sentence goes on; without an end to them a megabyte of

@@ -82,6 +82,26 @@ def test_where_sentences_end(text: str, expected: list[str]) -> None:
         ("go school", "go to school", [Edit(start=3, end=3, original="", replacement="to ")]),
         ("the the cat", "the cat", [Edit(start=4, end=8, original="the ", replacement="")]),
         ("days.", "day.", [Edit(start=0, end=4, original="days", replacement="day")]),
+        (
+            "cafe\u0301 x",
+            "cafe\u0301s x",
+            [Edit(start=0, end=5, original="cafe\u0301", replacement="cafe\u0301s")],
+        ),
+        (
+            "\u0939\u093f x",
+            "\u0939\u0940 x",
+            [Edit(start=0, end=2, original="\u0939\u093f", replacement="\u0939\u0940")],
+        ),
+        (
+            "a\u200cb",
+            "a\u200cc",
+            [Edit(start=0, end=3, original="a\u200cb", replacement="a\u200cc")],
+        ),
+        (
+            "\u2764\ufe0fgo",
+            "\u2764\ufe0fgoes",
+            [Edit(start=2, end=4, original="go", replacement="goes")],
+        ),
         ("He don't", "He doesn't", [Edit(start=3, end=8, original="don't", replacement="doesn't")]),
     ],
 )
