@@ -155,7 +155,7 @@ class Corrections:
         most = self._state.limits.max_sentences
         found = itertools.chain.from_iterable(
             ((index, text, part) for part in corrections.segments(text))
-            for index, text in enumerate(texts)
+            for index, text in enumerate(texts[: most + 1])
         )
         pieces = list(itertools.islice(found, most + 1))
         if len(pieces) > most or len(texts) > most:
