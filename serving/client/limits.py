@@ -97,10 +97,11 @@ class _Backend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Tries the addresses of a name in turn, all of them in the time there is."""
+        """Tries the addresses of a name in turn, each for its share of the time there is."""
         failed: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in _resolved(host, port):
-            left_s = _left_s(timeout, httpcore.ConnectTimeout)
+        addresses = _resolved(host, port)
+        for done, address in enumerate(addresses):
+            left_s = _left_s(timeout, httpcore.ConnectTimeout) / (len(addresses) - done)
             try:
                 connected = super().connect_tcp(
                     address, port, left_s, local_address, socket_options
