@@ -13,7 +13,11 @@ from serving.client.owner import Owner
 from serving.client.steps import Flow, Opened, Outcome, Race, Raced, Send, T, Wait
 
 
-async def drive(flow: Flow[T], move: Callable[[Send | Race], Awaitable[Outcome | Raced]]) -> T:
+async def drive(
+    flow: Flow[T],
+    move: Callable[[Send | Race], Awaitable[Outcome | Raced]],
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> T:
     """A call's result, its bytes moved by `move`; what it holds is given back in any case."""
     outcome: Outcome | Raced | None = None
     try:
@@ -24,7 +28,7 @@ async def drive(flow: Flow[T], move: Callable[[Send | Race], Awaitable[Outcome |
                 result: T = done.value
                 return result
             if isinstance(step, Wait):
-                await asyncio.sleep(step.delay_s)
+                await pause(step.delay_s)
                 outcome = None
             else:
                 outcome = await move(step)
@@ -43,6 +47,7 @@ class AsyncDriver:
             httpx.AsyncClient(**wiring.settings(http2=True)) if wiring.offers_http2 else self._http1
         )
         self._beside: set[asyncio.Task[None]] = set()
+        self._closed = asyncio.Event()
 
     def aside(self, flow: Flow[None]) -> None:
         """Runs a flow that nobody waits for; `close` ends it."""
@@ -56,6 +61,7 @@ class AsyncDriver:
         """Ends what nobody waits for and closes every connection."""
         if not self.owner.is_here():
             return
+        self._closed.set()
         running = list(self._beside)
         for task in running:
             task.cancel()
@@ -66,7 +72,13 @@ class AsyncDriver:
     async def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is cancelled."""
         self.owner.check()
-        return await drive(flow, self._move)
+        return await drive(flow, self._move, self._pause)
+
+    async def _pause(self, delay_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._closed.wait()
+            raise RuntimeError(transport.CLOSED)
 
     async def _move(self, step: Send | Race) -> Outcome | Raced:
         if isinstance(step, Race):

@@ -7,7 +7,7 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from serving.client import arguments, calls, feed, retry, transport, types
 from serving.client.hedge import Hedge
@@ -86,6 +86,12 @@ class Base:
             return found
         return dataclasses.replace(
             found, list_age_s=self._feed.age_s(), list_fault=self._feed.fault
+        )
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            "a client holds connections and can be neither copied nor sent to another process: "
+            "make one there"
         )
 
     def _connect(self) -> None:

@@ -70,7 +70,9 @@ class _Stream(httpcore.NetworkStream):
         """Closes it, and wakes a thread that waits for it, which closing alone does not."""
         if self._pid == os.getpid():  # one shut down by a forked process would end its parent's
             with contextlib.suppress(OSError):
-                self.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+                # Not a TLS socket's own way: it first becomes a plain one, on which another thread
+                # that is sending would send its API key in clear.
+                socket.socket.shutdown(self.get_extra_info("socket"), socket.SHUT_RDWR)
         self._stream.close()
 
     def start_tls(
@@ -95,10 +97,11 @@ class _Backend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Tries the addresses of a name in turn, all of them in the time there is."""
+        """Tries the addresses of a name in turn, each for its share of the time there is."""
         failed: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in _resolved(host, port):
-            left_s = _left_s(timeout, httpcore.ConnectTimeout)
+        addresses = _resolved(host, port)
+        for done, address in enumerate(addresses):
+            left_s = _left_s(timeout, httpcore.ConnectTimeout) / (len(addresses) - done)
             try:
                 connected = super().connect_tcp(
                     address, port, left_s, local_address, socket_options

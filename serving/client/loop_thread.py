@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
+from serving.client import transport
 from serving.client.owner import Owner
 
 T = TypeVar("T")
@@ -75,7 +76,7 @@ class LoopThread:
         try:
             return running.done.result()
         except concurrent.futures.CancelledError:
-            raise RuntimeError("this client was closed while a call was on its way") from None
+            raise RuntimeError(transport.CLOSED) from None
         except BaseException:
             if not running.done.done():
                 self._loop.call_soon_threadsafe(running.cancel)

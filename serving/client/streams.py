@@ -42,10 +42,20 @@ class _Streamed:
 
     def __init__(self, opening: Opening) -> None:
         self.opening = opening
+        self.response: httpx.Response | None = None
         self._reader: Reader | None = None
+        self._left = False
+
+    def leave(self) -> None:
+        """Ends it for the thread that waits for its next piece."""
+        self._left = True
+        if self.response is not None:
+            self.response.close()
 
     def begun(self, done: Exchanged) -> Reader:
-        """Raises VersionNotServed; the caller closes what was opened."""
+        """Raises VersionNotServed or RuntimeError; the caller closes what was opened."""
+        if self._left:
+            raise RuntimeError("the stream was closed before it began")
         refusals.check_pin(done.reply.headers, self.opening.version, done.request_id)
         self._reader = Reader(around=calls.around(self.opening.session, done))
         return self._reader
@@ -98,8 +108,14 @@ class CompletionStream:
         return next(self._pieces)
 
     def close(self) -> None:
-        """Close the connection; the endpoint stops if it was not done."""
-        self._pieces.close()
+        """Close the connection; the endpoint stops if it was not done.
+
+        A thread that waits for the next piece is answered ConnectionFailed.
+        """
+        try:
+            self._pieces.close()
+        except ValueError:  # it is running, in that thread
+            self._streamed.leave()
 
     def result(self) -> types.Completion:
         """The whole completion, after reading what has not been read. Raises a ClientError."""
@@ -156,6 +172,7 @@ def _pieces(streamed: _Streamed, driver: SyncDriver) -> Generator[types.Piece, N
     until_s = streamed.until_s()
     done = driver.run(streamed.opening.begin())
     opened = _opened(done)
+    streamed.response = opened.response
     with done.held, contextlib.closing(opened.response):
         reader = streamed.begun(done)
         yield from reader.pieces(opened.events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
+import threading
 
 import httpx
 
@@ -17,18 +17,14 @@ class SyncDriver:
 
     def __init__(self, wiring: transport.Wiring, owner: Owner) -> None:
         self.owner = owner
-        # Streams and long bodies: see transport on why they have connections of their own.
-        self._http1 = httpx.Client(**wiring.settings(http2=False))
-        self._http = (
-            httpx.Client(**wiring.settings(http2=True)) if wiring.offers_http2 else self._http1
-        )
-        for client in (self._http, self._http1):
-            limits.hold(client)
+        self._http = httpx.Client(**wiring.settings(http2=False))
+        limits.hold(self._http)
+        self._closed = threading.Event()
 
     def close(self) -> None:
-        """Closes every connection."""
+        """Closes every connection, and ends pauses between attempts."""
+        self._closed.set()
         self._http.close()
-        self._http1.close()
 
     def run(self, flow: Flow[T]) -> T:
         """A call's result; what the call holds is given back, also when this is interrupted."""
@@ -47,17 +43,17 @@ class SyncDriver:
                     case Race():
                         raise TypeError("a call in one thread cannot be raced")
                     case _:
-                        time.sleep(step.delay_s)
+                        if self._closed.wait(step.delay_s):
+                            raise RuntimeError(transport.CLOSED)
                         outcome = None
         finally:
             flow.close()
 
     def _send(self, step: Send) -> Outcome:
-        http = self._http if transport.suits_http2(step) else self._http1
         try:
             with (
                 limits.within(step.timeout_s),
-                contextlib.closing(_sent(step, http)) as found,
+                contextlib.closing(_sent(step, self._http)) as found,
             ):
                 return _read(found)
         except httpx.RequestError as exc:
@@ -66,7 +62,7 @@ class SyncDriver:
     def _open(self, step: Send) -> Outcome:
         try:
             with limits.within(step.timeout_s), contextlib.ExitStack() as held:
-                response = held.enter_context(contextlib.closing(_sent(step, self._http1)))
+                response = held.enter_context(contextlib.closing(_sent(step, self._http)))
                 found = self._first_event(response)
                 if isinstance(found, Opened):
                     held.pop_all()

@@ -4,7 +4,8 @@ HTTP/2 is offered over https, by ALPN, where the `h2` package is installed (`pip
 may be left early never uses it: httpcore sends no RST_STREAM, so over HTTP/2 a server would go on
 with work that nobody waits for, where over HTTP/1.1 the closed connection tells it. Nor does a
 body of more than one frame: when a refusal comes before all of it is sent, httpcore waits for room
-that is not given, or fails because it may not go on.
+that is not given, or fails because it may not go on. Nor do clients that wait: threads would wait
+for each other's limits, and the first that ends would break them all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import httpx
 from serving.client import retry
 from serving.client.steps import Send
 
+CLOSED = "this client was closed while a call was on its way"
 _CONNECT_S = 5.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MOST_HTTP2_BYTES = 16_384

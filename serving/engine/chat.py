@@ -22,6 +22,7 @@ from serving.engine import fields, messages, protocol, sampling, shapes
 from serving.engine.checks import (
     check_length,
     check_model,
+    check_reported,
     check_version,
     refuse_unsupported,
     token_ids,
@@ -154,6 +155,7 @@ class Chat:
         )
         room, max_tokens = limit or ("messages", prompt.max_tokens)
         check_length(len(prompt.token_ids), max_tokens, longest, param="messages", room=room)
+        check_reported(how.n, max_tokens, logprobs, param="top_logprobs")
         return _Parsed(
             request=how.request(
                 request_id, prompt.token_ids, max_tokens=max_tokens, logprobs=logprobs

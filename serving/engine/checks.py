@@ -20,6 +20,8 @@ from serving.engine.state import Identity
 VERSION_PIN_HEADER = "x-liftlock-version-pin"
 _MOST_VERSION = 2**31 - 1
 _MOST_DIGITS = 10
+_MOST_REPORTED = 250_000
+"""Log probabilities of one answer: 20 MB, and half a second of the event loop."""
 
 Handler = Callable[[Call], Awaitable[Answer]]
 
@@ -101,6 +103,19 @@ def check_length(
             f"{prompt} prompt tokens and {max_tokens} to generate are over the model's context of "
             f"{longest} tokens; at most {longest - prompt} can be generated",
             "context_length_exceeded",
+        )
+
+
+def check_reported(sequences: int, max_tokens: int, logprobs: int | None, *, param: str) -> None:
+    """Refuses more log probabilities than one answer may have; `param` is the field to lower."""
+    reported = 0 if logprobs is None else sequences * max_tokens * (logprobs + 1)
+    if reported > _MOST_REPORTED:
+        raise invalid(
+            param,
+            f"{sequences} completions of up to {max_tokens} tokens with {logprobs} alternatives "
+            f"and the token itself are {reported} log probabilities, over the limit of "
+            f"{_MOST_REPORTED}; ask for fewer tokens, completions or alternatives",
+            "out_of_range",
         )
 
 

@@ -16,6 +16,7 @@ from serving.engine import fields, gather, protocol, sampling, shapes
 from serving.engine.checks import (
     check_length,
     check_model,
+    check_reported,
     check_version,
     refuse_unsupported,
     token_ids,
@@ -119,6 +120,7 @@ class Completions:
         max_tokens = DEFAULT_MAX_TOKENS if limit is None else limit[1]
         check_length(max(len(ids) for ids in prompts), max_tokens, longest, room="max_tokens")
         logprobs = fields.optional_integer(body, "logprobs", low=0, high=protocol.MOST_LOGPROBS)
+        check_reported(len(prompts) * how.n, max_tokens, logprobs, param="logprobs")
         return Parsed(
             requests=tuple(
                 how.request(request_id, ids, max_tokens=max_tokens, logprobs=logprobs)

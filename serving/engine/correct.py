@@ -65,7 +65,16 @@ class _Sentence:
     request: protocol.GenerateRequest
 
 
-_Done = tuple[_Sentence, protocol.GenerateResult]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """What became of a sentence."""
+
+    part: corrections.Segment
+    body: str
+    reason: str | None
+    """Why it was left as it was, None where it was not."""
+    edits: tuple[corrections.Edit, ...]
+    result: protocol.GenerateResult
 
 
 class Corrections:
@@ -107,12 +116,12 @@ class Corrections:
         """
         sentences = self._sentences(texts, wish, request_id)
         room = asyncio.Semaphore(self._state.limits.max_parallel_sentences)
-        results = await gather.all_of([self._generate(s.request, room) for s in sentences])
-        prompt, completion = protocol.total_tokens(results)
+        all_done = await gather.all_of([self._correct(each, room) for each in sentences])
+        prompt, completion = protocol.total_tokens([each.result for each in all_done])
         self._metrics.tokens(prompt=prompt, completion=completion)
         done: list[list[_Done]] = [[] for _ in texts]
-        for sentence, result in zip(sentences, results, strict=True):
-            done[sentence.text_index].append((sentence, result))
+        for sentence, each in zip(sentences, all_done, strict=True):
+            done[sentence.text_index].append(each)
         return Corrected(
             results=[
                 self._assemble(text, d, wish.unit) for text, d in zip(texts, done, strict=True)
@@ -146,7 +155,7 @@ class Corrections:
         most = self._state.limits.max_sentences
         found = itertools.chain.from_iterable(
             ((index, text, part) for part in corrections.segments(text))
-            for index, text in enumerate(texts)
+            for index, text in enumerate(texts[: most + 1])
         )
         pieces = list(itertools.islice(found, most + 1))
         if len(pieces) > most or len(texts) > most:
@@ -181,35 +190,34 @@ class Corrections:
             seed=settings.seed,
         )
 
-    async def _generate(
-        self, request: protocol.GenerateRequest, room: asyncio.Semaphore
-    ) -> protocol.GenerateResult:
+    async def _correct(self, sentence: _Sentence, room: asyncio.Semaphore) -> _Done:
+        """One sentence, its edits too: those of a document at once would hold the event loop."""
         async with room:
-            return await self._engine.generate(request)
+            result = await self._engine.generate(sentence.request)
+        choice = result.choices[0]
+        body = self._manifest.prompt.parse(choice.text)
+        reason = _why_left(choice, body)
+        if reason is not None:
+            body = sentence.source
+        edits = corrections.edits(sentence.source, body, offset=sentence.part.start)
+        return _Done(part=sentence.part, body=body, reason=reason, edits=edits, result=result)
 
     def _assemble(self, text: str, done: Sequence[_Done], unit: offsets.Unit) -> dict[str, Any]:
         """The result for one text."""
         place = offsets.converter(text, unit)
-        bodies: list[str] = []
-        changes: list[dict[str, Any]] = []
-        unchanged: list[dict[str, Any]] = []
-        for sentence, result in done:
-            choice = result.choices[0]
-            body = self._manifest.prompt.parse(choice.text)
-            reason = _why_left(choice, body)
-            if reason is not None:
-                unchanged.append({**_placed(sentence.part, place), "reason": reason})
-                body = sentence.source
-            bodies.append(body)
-            found = corrections.edits(sentence.source, body, offset=sentence.part.start)
-            changes += [_placed(edit, place) for edit in found]
-        cut = any(item["reason"] == protocol.FinishReason.LENGTH for item in unchanged)
+        cut = any(each.reason == protocol.FinishReason.LENGTH for each in done)
         return {
-            "corrected": corrections.rejoin(text, bodies, [s.part for s, _ in done]),
-            "edits": changes,
+            "corrected": corrections.rejoin(
+                text, [each.body for each in done], [each.part for each in done]
+            ),
+            "edits": [_placed(edit, place) for each in done for edit in each.edits],
             "offsets": unit,
             "finish_reason": protocol.FinishReason.LENGTH if cut else protocol.FinishReason.STOP,
-            "unchanged": unchanged,
+            "unchanged": [
+                {**_placed(each.part, place), "reason": each.reason}
+                for each in done
+                if each.reason is not None
+            ],
         }
 
 

@@ -55,7 +55,7 @@ class Call:
     body: bytes
     path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By name in lower case."""
+    """By name in lower case; what came several times is joined by commas."""
 
     def json_object(self) -> dict[str, Any]:
         """The body as a JSON object.
@@ -113,7 +113,7 @@ class Exchange:
             (name.decode("latin-1").lower(), value.decode("latin-1"))
             for name, value in scope["headers"]
         ]
-        self.headers = dict(received)
+        self.headers = _joined(received)
         self.request_id = _request_id(self.headers.get("x-request-id"))
         self.trace = trace.read(received) if trace.PARENT in self.headers else None
         self.status = 0
@@ -241,6 +241,15 @@ class Exchange:
     async def _body(self, body: bytes, *, more: bool) -> None:
         self._complete = not more
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _joined(received: list[tuple[str, str]]) -> dict[str, str]:
+    """By name. One that came several times is a list (RFC 9110, 5.3): taken for no single value,
+    as the last of two deadlines would be."""
+    found: dict[str, list[str]] = {}
+    for name, value in received:
+        found.setdefault(name, []).append(value)
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def _request_id(given: str | None) -> str:

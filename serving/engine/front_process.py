@@ -90,6 +90,7 @@ async def _opened(hello: link.Hello) -> FrontEnd:
     )
     await front.warm_up(1)
     _settle()
+    front.state.phase = hello.phase
     front.open()
     return front
 

@@ -173,6 +173,7 @@ class FrontProcesses:
                 listener_fd=self._sock.fileno(),
                 counts_fd=self._counts_fd,
                 metrics_dir=self.metrics_dir,
+                phase=self._phase,
             )
         )
         self._core.given(seat)

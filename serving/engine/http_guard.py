@@ -52,6 +52,7 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
     head_s = HEAD_S
     body_s = BODY_S
     taken_s = TAKEN_S
+    parser: httptools.HttpRequestParser
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -148,7 +149,10 @@ class GuardedHttp(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn's types a
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
-            self._feed(self._plain_head() + data[exc.args[0] :])
+            plain = self._plain_head()
+            self.parser = httptools.HttpRequestParser(self)  # the old one may think it is closed
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+            self._feed(plain + data[exc.args[0] :])
         except httptools.HttpParserError as exc:
             if not self._too_early:
                 self._refuse(invalid(None, f"this is no HTTP/1.1 request: {exc}", "bad_http"))

@@ -69,7 +69,8 @@ class Invocations:
             raise invalid("input", "embeddings are not served here", "unsupported_field")
         if not kinds:
             return await self._predictions(call, body)
-        asked = {"model": self.identity.model, **body}
+        given = body.get("model")
+        asked = {**body, "model": self.identity.model if given is None else given}
         if kinds == ["messages"]:
             return await self.chat.answer(call, asked)
         return await self.completions.answer(call, asked)

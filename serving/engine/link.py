@@ -25,6 +25,7 @@ from typing import Any
 
 from serving.engine.core import Seat
 from serving.engine.spec import ReplicaSpec
+from serving.engine.state import Phase
 
 _LENGTH = struct.Struct("!I")
 
@@ -45,6 +46,8 @@ class Hello:
     listener_fd: int
     counts_fd: int
     metrics_dir: str
+    phase: Phase
+    """In which the replica is: one that is replaced answers as the others do from the first."""
 
 
 def say_hello(line: socket.socket, hello: Hello) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -121,3 +123,12 @@ def test_a_child_that_ends_by_itself_ends_quietly(seen: stand_in.Seen) -> None:
     assert in_child(client._finalizer) == "None"
     assert client.correct("a").version == 1
     client.close()
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("sent", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_client_is_neither_copied_nor_pickled(
+    kind: type[Client] | type[AsyncClient], sent: Callable[[object], object]
+) -> None:
+    with pytest.raises(TypeError, match="neither copied nor sent to another process"):
+        sent(kind("http://a"))

@@ -148,6 +148,14 @@ def test_the_next_address_of_a_name_is_tried_where_one_refuses(
             limits._Backend().connect_tcp("name", port).close()
 
 
+def test_an_address_of_a_name_that_is_silent_leaves_time_for_the_next(
+    full: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_resolved", lambda *_args: ["127.0.0.1", "127.0.0.2"])
+    with socket.create_server(("127.0.0.2", full)), limits.within(1.0):
+        limits._Backend().connect_tcp("name", full, timeout=1.0).close()
+
+
 def test_a_name_that_is_unknown_cannot_be_connected_to() -> None:
     with limits.within(5.0), pytest.raises(httpcore.ConnectError):
         limits._Backend().connect_tcp("nowhere.invalid", 1)

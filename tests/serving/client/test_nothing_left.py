@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -27,13 +28,15 @@ EVENT_LOOPS = ("serving-client",)
 
 
 async def answer(request: bytes, writer: asyncio.StreamWriter) -> None:
-    """Streams without end, answers corrections, and hangs on the text "slow"."""
+    """Streams without end, answers corrections, hangs on the text "slow" and is full of "busy"."""
     asked = stand_in.body(request)
     if "prompt" in asked:
         writer.write(HEAD + token("x"))
         await asyncio.sleep(60)
     elif asked.get("text") == "slow" or "slow" in asked.get("texts", ()):  # type: ignore[operator]
         await asyncio.sleep(60)
+    elif asked.get("text") == "busy":
+        writer.write(http(503, {}, "retry-after: 20\r\n"))
     elif "texts" in asked:
         texts: list[str] = asked["texts"]  # type: ignore[assignment]
         results = [{"corrected": t, "edits": [], "finish_reason": "stop"} for t in texts]
@@ -160,6 +163,48 @@ async def test_closing_an_async_client_while_a_call_is_on_its_way_ends_it(
     with pytest.raises((RuntimeError, ConnectionFailed)):
         await asyncio.wait_for(calling, 10)
     await stand_in.until(lambda: to_server(seen) == [])
+
+
+def test_a_stream_that_another_thread_waits_for_is_closed_at_once(seen: stand_in.Seen) -> None:
+    with Client(seen.url, model="m", timeout_s=30.0) as client:
+        stream = client.complete_stream("p")
+        next(stream)
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(next, stream)
+            time.sleep(0.1)  # until it waits
+            stream.close()
+            with pytest.raises(ConnectionFailed, match="the stream broke after 1 pieces"):
+                waiting.result(10)
+        assert to_server(seen) == []
+
+
+def test_a_stream_that_is_closed_before_its_first_piece_has_none(seen: stand_in.Seen) -> None:
+    with Client(seen.url, model="m") as client:
+        stream = client.complete_stream("p")
+        stream._streamed.leave()  # as by another thread while this one opens it
+        with pytest.raises(RuntimeError, match="closed before it began"):
+            next(stream)
+        assert to_server(seen) == []
+
+
+@pytest.mark.parametrize("hedge", [None, Hedge()])
+def test_closing_ends_a_pause_between_attempts(seen: stand_in.Seen, hedge: Hedge | None) -> None:
+    client = Client(seen.url, hedge=hedge)
+    closing = threading.Timer(0.2, client.close)
+    closing.start()
+    with pytest.raises(RuntimeError, match="closed while a call was on its way"):
+        client.correct("busy")
+    closing.join()
+
+
+async def test_closing_an_async_client_ends_a_pause_between_attempts(seen: stand_in.Seen) -> None:
+    client = AsyncClient(seen.url)
+    calling = asyncio.ensure_future(client.correct("busy"))
+    await stand_in.until(lambda: bool(seen.requests))
+    await asyncio.sleep(0.1)  # until it was answered
+    await client.close()
+    with pytest.raises(RuntimeError, match="closed while a call was on its way"):
+        await asyncio.wait_for(calling, 10)
 
 
 async def test_a_closed_client_reads_no_list_of_edges(

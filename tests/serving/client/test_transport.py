@@ -7,16 +7,19 @@ import contextlib
 import datetime
 import importlib.util
 import ipaddress
+import socket
 import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpcore
 import httpx
 import pytest
 
-from serving.client import AsyncClient, Client, ConnectionFailed, transport
+from serving.client import AsyncClient, Client, ConnectionFailed, limits, transport
 from serving.client.transport import Wiring
 from tests.serving.client.stand_in import CORRECTION, http
 
@@ -189,25 +192,45 @@ async def ask(
     return await asyncio.to_thread(wait)
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
 async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
-    kind: type[Client] | type[AsyncClient], certificate: Path
+    certificate: Path,
 ) -> None:
     spoken: list[str | None] = []
     async with secure(certificate, spoken) as url:
-        assert await ask(kind, url, ssl.create_default_context(cafile=str(certificate))) == 1
+        assert await ask(AsyncClient, url, ssl.create_default_context(cafile=str(certificate))) == 1
     assert spoken == ["h2" if HAS_H2 else "http/1.1"]
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-async def test_a_body_of_more_than_one_frame_goes_over_http1(
-    kind: type[Client] | type[AsyncClient], certificate: Path
-) -> None:
+async def test_a_body_of_more_than_one_frame_goes_over_http1(certificate: Path) -> None:
     spoken: list[str | None] = []
     async with secure(certificate, spoken) as url:
         tls = ssl.create_default_context(cafile=str(certificate))
-        assert await ask(kind, url, tls, "a" * 20_000) == 1
+        assert await ask(AsyncClient, url, tls, "a" * 20_000) == 1
     assert spoken == ["http/1.1"]
+
+
+async def test_threads_share_no_connection(certificate: Path) -> None:
+    """Over HTTP/2 the limit of one call would end those of the others."""
+    spoken: list[str | None] = []
+    async with secure(certificate, spoken) as url:
+        assert await ask(Client, url, ssl.create_default_context(cafile=str(certificate))) == 1
+    assert spoken == ["http/1.1"]
+
+
+def test_what_a_thread_sends_while_another_closes_its_connection_is_not_in_clear(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    ends = socket.socketpair()
+    with ThreadPoolExecutor() as threads:
+        served = threads.submit(context.wrap_socket, ends[0], server_side=True)
+        asking = trusting.wrap_socket(ends[1], server_hostname="127.0.0.1")
+    monkeypatch.setattr(socket.socket, "shutdown", lambda sock, _how: sock.send(b"the key"))
+    limits._Stream(httpcore._backends.sync.SyncStream(asking)).close()
+    with served.result() as listening:
+        assert b"the key" not in socket.socket.recv(listening, 65_536)
 
 
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])

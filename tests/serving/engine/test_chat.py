@@ -220,3 +220,22 @@ async def test_both_limits_may_be_given_when_they_agree(
 def test_trimming_pieces_is_trimming_the_whole(pieces: list[str]) -> None:
     trim = Trim()
     assert "".join(trim(piece) for piece in pieces) == "".join(pieces).strip()
+
+
+async def test_more_log_probabilities_than_an_answer_may_have_are_refused(
+    http: httpx.AsyncClient, engine: FakeEngine
+) -> None:
+    engine.max_model_len_tokens = 4_000
+    body = {
+        **CHAT,
+        "n": 8,
+        "max_tokens": 1_500,
+        "temperature": 1,
+        "logprobs": True,
+        "top_logprobs": 20,
+    }
+    answer = await http.post("/v1/chat/completions", json=body)
+    assert (answer.status_code, error(answer)["param"]) == (400, "top_logprobs")
+    assert "252000" in error(answer)["message"]
+    assert not engine.requests
+    assert (await http.post("/v1/chat/completions", json={**body, "n": 7})).status_code == 200

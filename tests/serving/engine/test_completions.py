@@ -202,3 +202,15 @@ async def test_logprobs_of_a_stream_have_offsets_of_their_own_choice(
         choice = json.loads(each)["choices"][0]
         places[choice["index"]] += choice["logprobs"]["text_offset"]
     assert places == {0: [0, 3, 8], 1: [0, 3, 8]}
+
+
+async def test_more_log_probabilities_than_an_answer_may_have_are_refused(
+    http: httpx.AsyncClient, engine: FakeEngine
+) -> None:
+    engine.max_model_len_tokens = 4_000
+    body = {**COMPLETION, "n": 8, "max_tokens": 1_500, "logprobs": 20}
+    answer = await http.post("/v1/completions", json=body)
+    assert (answer.status_code, error(answer)["param"]) == (400, "logprobs")
+    assert "252000" in error(answer)["message"]
+    assert not engine.requests
+    assert (await http.post("/v1/completions", json={**body, "n": 7})).status_code == 200

@@ -7,9 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from serving.engine import corrections
 from serving.engine.corrections import Edit, apply_edits
 from tests.fakes.engine import FakeEngine
-from tests.serving.engine.conftest import error
+from tests.serving.engine.conftest import LIMITS, error
 
 
 async def correct(http: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
@@ -112,3 +113,18 @@ async def test_a_bad_correction_field_is_refused_by_name(
     answer = await http.post("/v1/corrections", json=body)
     assert answer.status_code == 400
     assert (error(answer)["param"], error(answer)["code"]) == (param, code)
+
+
+async def test_of_too_many_texts_no_more_are_looked_at_than_a_request_may_have(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def segments(text: str) -> list[corrections.Segment]:
+        seen.append(text)
+        return []
+
+    monkeypatch.setattr(corrections, "segments", segments)
+    answer = await http.post("/v1/corrections", json={"texts": [" "] * 300})
+    assert (answer.status_code, error(answer)["code"]) == (413, "too_many_sentences")
+    assert len(seen) == LIMITS.max_sentences + 1

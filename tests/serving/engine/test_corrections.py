@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import random
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from serving.engine import corrections
 from serving.engine.corrections import Edit, apply_edits, edits, rejoin, segments
 
 # Few characters, so that words, marks and white space meet often; and any text at all.
@@ -80,6 +82,26 @@ def test_where_sentences_end(text: str, expected: list[str]) -> None:
         ("go school", "go to school", [Edit(start=3, end=3, original="", replacement="to ")]),
         ("the the cat", "the cat", [Edit(start=4, end=8, original="the ", replacement="")]),
         ("days.", "day.", [Edit(start=0, end=4, original="days", replacement="day")]),
+        (
+            "cafe\u0301 x",
+            "cafe\u0301s x",
+            [Edit(start=0, end=5, original="cafe\u0301", replacement="cafe\u0301s")],
+        ),
+        (
+            "\u0939\u093f x",
+            "\u0939\u0940 x",
+            [Edit(start=0, end=2, original="\u0939\u093f", replacement="\u0939\u0940")],
+        ),
+        (
+            "a\u200cb",
+            "a\u200cc",
+            [Edit(start=0, end=3, original="a\u200cb", replacement="a\u200cc")],
+        ),
+        (
+            "\u2764\ufe0fgo",
+            "\u2764\ufe0fgoes",
+            [Edit(start=2, end=4, original="go", replacement="goes")],
+        ),
         ("He don't", "He doesn't", [Edit(start=3, end=8, original="don't", replacement="doesn't")]),
     ],
 )
@@ -88,9 +110,27 @@ def test_edits_are_whole_words(source: str, corrected: str, expected: list[Edit]
 
 
 def test_texts_too_long_to_align_are_one_edit() -> None:
-    source, corrected = "x " + "a " * 600 + "end", "y " + "b " * 600 + "end"
+    source, corrected = "x " + "a " * 1_000 + "end", "y " + "b " * 1_000 + "end"
     assert len(edits(source, corrected)) == 1
     assert apply_edits(source, edits(source, corrected)) == corrected
+
+
+def test_words_that_share_but_their_spaces_are_not_compared_for_long() -> None:
+    source, corrected = (" ".join(f"{name}{n}" for n in range(245)) for name in "ab")
+    assert len(edits(source, corrected)) < 30  # 245 take all the time there is
+    assert apply_edits(source, edits(source, corrected)) == corrected
+
+
+def test_a_long_sentence_with_many_faults_is_aligned_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance = random.Random(0)
+    words = [f"w{chance.paretovariate(0.6):.0f}" for _ in range(245)]  # as often as real ones
+    faulty = chance.sample(range(len(words)), 80)
+    fixed = [f"{word}s" if n in faulty else word for n, word in enumerate(words)]
+    found = edits(" ".join(words), " ".join(fixed))
+    monkeypatch.setattr(corrections, "_MOST_COMPARED", 10**12)
+    assert edits(" ".join(words), " ".join(fixed)) == found
 
 
 def test_an_edit_that_does_not_fit_is_refused() -> None:

@@ -46,3 +46,25 @@ async def test_a_long_body_of_unknown_length_is_refused(http: httpx.AsyncClient)
 
     answer = await http.post("/v1/corrections", content=chunks())
     assert (answer.status_code, error(answer)["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "status"),
+    [
+        ("x-request-timeout-ms", ("1", "20000"), 400),
+        ("x-liftlock-version-pin", ("6", "7"), 400),
+        ("content-encoding", ("gzip", "identity"), 415),
+    ],
+)
+async def test_a_header_that_comes_twice_is_not_read_as_its_last_value(
+    http: httpx.AsyncClient, name: str, values: tuple[str, str], status: int
+) -> None:
+    headers = [(name, value) for value in values]
+    answer = await http.post("/v1/corrections", json={"text": "He go."}, headers=headers)
+    assert (answer.status_code, error(answer)["param"]) == (status, name)
+
+
+async def test_of_two_request_ids_none_is_taken(http: httpx.AsyncClient) -> None:
+    headers = [("x-request-id", "one"), ("x-request-id", "two")]
+    answer = await http.get("/healthz", headers=headers)
+    assert answer.headers["x-request-id"] not in ("one", "two")

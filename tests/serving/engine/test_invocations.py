@@ -77,6 +77,11 @@ async def test_a_prompt_is_completed(http: httpx.AsyncClient, path: str) -> None
     assert (answer["object"], answer["choices"][0]["text"]) == ("text_completion", "she goes")
 
 
+async def test_a_null_for_the_model_is_none_given(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/invocations", json={"prompt": "she go", "model": None})
+    assert answer.status_code == 200
+
+
 async def test_invocations_stream_too(http: httpx.AsyncClient) -> None:
     answer = await http.post(DATABRICKS, json={"messages": USER, "stream": True})
     assert answer.headers["content-type"] == "text/event-stream"

@@ -177,6 +177,12 @@ def test_a_question_is_answered_whatever_protocol_is_wished_for(url: str, upgrad
         assert answer(sock)[0] == 200
 
 
+def test_a_wish_for_another_protocol_may_be_the_last_request_of_a_connection(url: str) -> None:
+    with dial(url) as sock:
+        sock.sendall(head(len(BODY), b"connection: upgrade, close", b"upgrade: h2c") + BODY)
+        assert hung_up(sock).startswith(b"HTTP/1.1 200 ")
+
+
 def test_a_connect_is_refused(url: str) -> None:
     with dial(url) as sock:
         sock.sendall(b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")
