@@ -28,8 +28,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import httpx
-
 from benchmarks import edge_arms, edge_keys, machine
 from serving.discovery import sources
 from serving.edge import config, process
@@ -93,7 +91,9 @@ class Counter:
 
 
 @contextlib.asynccontextmanager
-async def counted(chosen: edge_keys.Arm, root: Path, replicas: Sequence[int]) -> AsyncIterator[int]:
+async def counted(
+    chosen: edge_keys.Arm, root: Path, replicas: Sequence[int], shown: Sequence[str]
+) -> AsyncIterator[int]:
     """Process id of an arm's Envoy, once it answers."""
     envoy = counted_envoy(root)
     if chosen.name == "least":
@@ -102,7 +102,7 @@ async def counted(chosen: edge_keys.Arm, root: Path, replicas: Sequence[int]) ->
         command = [str(envoy), "--config-path", str(file), "--concurrency", "1",
                    "--disable-hot-restart", "--log-level", "warning"]  # fmt: skip
         with edge_arms.spawned(command) as least:
-            await _until_answering(chosen)
+            await _until_answering(chosen, shown)
             yield least.pid
         return
     endpoints = root / "endpoints.json"
@@ -123,11 +123,11 @@ def _replica(port: int) -> Endpoint:
     )  # fmt: skip
 
 
-async def _until_answering(chosen: edge_keys.Arm) -> None:
-    async with asyncio.timeout(START_S), httpx.AsyncClient(trust_env=False) as client:
+async def _until_answering(chosen: edge_keys.Arm, shown: Sequence[str]) -> None:
+    async with asyncio.timeout(START_S):
         while True:
-            with contextlib.suppress(httpx.HTTPError):
-                await client.get(f"http://127.0.0.1:{chosen.settings.port}/")
+            with contextlib.suppress(OSError):
+                await edge_keys.ask(chosen, shown, edge_keys.CONNECTIONS)
                 return
             await asyncio.sleep(0.5)
 
@@ -138,7 +138,8 @@ async def measure(name: str, requests: int, root: Path, keys: Path, shown: list[
     async with contextlib.AsyncExitStack() as stack:
         replicas = [await stack.enter_async_context(edge_keys.replica()) for _ in range(2)]
         chosen = arm(name, keys)
-        counter = Counter(await stack.enter_async_context(counted(chosen, root, replicas)), root)
+        pid = await stack.enter_async_context(counted(chosen, root, replicas, shown))
+        counter = Counter(pid, root)
         await edge_keys.ask(chosen, shown, WARM_REQUESTS)
         counter.begin()
         await asyncio.sleep(ALONE_S)

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 class LoopSettings:
     """How often the loops run and how long they remember."""
 
-    gap_s: float = 0.05
+    gap_s: float = 0.07
     """Shortest time between two listings; what changes meanwhile is sent together."""
     poll_s: float = 0.05
     """Between two looks at the plan, and before a source that failed is asked again."""
