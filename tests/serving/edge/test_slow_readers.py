@@ -35,6 +35,7 @@ async def test_a_connection_whose_answer_is_not_taken_is_ended(
                 await replica.working.wait()
                 while await _connections(edge):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
+            assert replica.served == 1
 
 
 @pytest.mark.parametrize("padding_bytes", PADDING_BYTES)
