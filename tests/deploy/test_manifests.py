@@ -13,10 +13,12 @@ from registry.mlflow_store import app, server
 from serving.declared import Declared
 from serving.discovery import __main__ as discovery_main
 from serving.discovery import traffic
+from serving.edge import settings_file
 from serving.edge.config import EdgeSettings
 from tests.deploy.manifests import (
     OVERLAYS,
     REPOSITORY,
+    ROOT,
     container,
     containers,
     mounts,
@@ -185,12 +187,22 @@ def test_an_edge_has_a_thread_for_each_cpu(overlay: str) -> None:
     assert cpus(edge["resources"]["limits"]["cpu"]) == int(option(edge["args"], "--concurrency"))
 
 
-def test_an_edge_has_memory_for_a_full_body_of_every_fifth_caller() -> None:
-    """Not for those of all: that many bodies at once are an attack, and end the pod."""
-    settings, limit = EdgeSettings(), container("h100", "edge")["resources"]["limits"]["memory"]
-    held = settings.max_connections / 5 * settings.max_body_bytes
+def edge_settings(overlay: str) -> EdgeSettings:
+    return settings_file.load(ROOT / "overlays" / overlay / "edge.yaml")
+
+
+@both
+def test_an_edge_refuses_requests_before_its_pod_is_ended_for_its_memory(overlay: str) -> None:
+    limit = container(overlay, "edge")["resources"]["limits"]["memory"]
     assert limit.endswith("Gi")
-    assert held < int(limit[:-2]) * 2**30 * 0.6
+    assert edge_settings(overlay).max_heap_mib <= int(limit[:-2]) * 1024 * 0.75
+
+
+def test_an_edge_has_memory_for_a_full_body_of_every_fifth_caller() -> None:
+    """Not for those of all: that many bodies at once are an attack."""
+    settings = edge_settings("h100")
+    held = settings.max_connections / 5 * settings.max_body_bytes
+    assert held < settings.max_heap_mib * 2**20 * 0.8
 
 
 # Leaving
