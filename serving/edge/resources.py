@@ -20,7 +20,7 @@ from serving.edge import bootstrap, config, filters, mirrors
 _TYPE = "type.googleapis.com/envoy."
 _HTTP_OPTIONS = f"{_TYPE}extensions.upstreams.http.v3.HttpProtocolOptions"
 _NEAR_ENDLESS = 1_000_000
-_MOST_WORDS = 1_000
+_MOST_CHARACTERS = 1_000
 """Characters of an answer of the edge's own."""
 _OTHER_REPLICA_TRIES = 32
 """Picks made to find a replica not tried yet. The failed one looks idle, so of two replicas it
@@ -212,7 +212,7 @@ def _own_status(settings: config.EdgeSettings) -> dict[str, Any]:
 
 def _refuse(status: int, message: str) -> dict[str, Any]:
     # Of more than 4 KiB, such as the names of many models, Envoy would refuse the whole table.
-    body = textwrap.shorten(message, _MOST_WORDS, placeholder=" ...")
+    body = textwrap.shorten(message, _MOST_CHARACTERS, placeholder=" ...")
     return {"direct_response": {"status": status, "body": {"inline_string": body}}}
 
 
