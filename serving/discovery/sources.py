@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from registry import reading, strict_json, strict_yaml
-from registry.wording import refuse_unknown, shown
+from registry.wording import refuse_unknown
 from serving import endpoint
 from serving.discovery import errors, files, observation, typed
 
@@ -98,7 +98,7 @@ def parse_listing(
 ) -> observation.Listing:
     """A listing from decoded JSON or YAML; raises SourceFailed naming `origin` and the fault."""
     try:
-        refuse_unknown(_object(data), ("generation", "endpoints"))
+        refuse_unknown(typed.mapping(data, "the list"), ("generation", "endpoints"))
         generation = data.get("generation", default_generation)
         return observation.Listing(
             generation=typed.whole_number(generation, "generation"),
@@ -114,7 +114,7 @@ def parse_listing(
 
 def endpoint_from_json(data: Any) -> endpoint.Endpoint:
     """One endpoint; raises KeyError, TypeError or ValueError."""
-    refuse_unknown(_object(data), _FIELDS)
+    refuse_unknown(typed.mapping(data, "each of endpoints"), _FIELDS)
     return endpoint.Endpoint(
         replica_id=typed.text(data["replica_id"], "replica_id"),
         model=typed.text(data["model"], "model"),
@@ -128,12 +128,6 @@ def endpoint_from_json(data: Any) -> endpoint.Endpoint:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(endpoint.Endpoint))
-
-
-def _object(data: Any) -> dict[Any, Any]:
-    if not isinstance(data, dict):
-        raise TypeError(f"expected an object, found {shown(data)}")
-    return data
 
 
 def endpoint_to_json(replica: endpoint.Endpoint) -> dict[str, Any]:

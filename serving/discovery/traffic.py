@@ -191,11 +191,11 @@ def _parse(data: object) -> TrafficPlan:
 
 
 def _model(item: Any) -> ModelTraffic:
-    refuse_unknown(item, ("model", "epoch", "weights", "mirrors"), "models.")
+    _refuse_unknown(item, ("model", "epoch", "weights", "mirrors"), "models")
     for weight in item["weights"]:
-        refuse_unknown(weight, ("version", "percent"), "models.weights.")
+        _refuse_unknown(weight, ("version", "percent"), "models.weights")
     for mirrored in item.get("mirrors", ()):  # older files have none
-        refuse_unknown(mirrored, ("version", "fraction"), "models.mirrors.")
+        _refuse_unknown(mirrored, ("version", "fraction"), "models.mirrors")
     weights = tuple(
         Weight(
             version=typed.whole_number(weight["version"], "version"),
@@ -216,8 +216,12 @@ def _model(item: Any) -> ModelTraffic:
 def _claims(data: Any) -> list[Any]:
     """The claims of a plan. Older files have each model's epoch beside its shares, and no owner."""
     for claim in data.get("claims", ()):
-        refuse_unknown(claim, ("model", "epoch", "owner"), "claims.")
+        _refuse_unknown(claim, ("model", "epoch", "owner"), "claims")
     return data["claims"] if "claims" in data else [m for m in data["models"] if m.get("epoch")]
+
+
+def _refuse_unknown(item: Any, known: tuple[str, ...], place: str) -> None:
+    refuse_unknown(typed.mapping(item, f"each of {place}"), known, f"{place}.")
 
 
 def _claim(item: Any) -> fence.Claim:

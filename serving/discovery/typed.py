@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from registry.wording import shown
+
+
+def mapping(value: object, name: str) -> dict[Any, Any]:
+    """An object of JSON; raises TypeError naming what is none."""
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be an object, found {shown(value)}")
+    return value
 
 
 def text(value: object, name: str) -> str:

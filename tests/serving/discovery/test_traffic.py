@@ -114,7 +114,7 @@ def test_a_stored_plan_is_loaded_and_leaves_nothing_beside_it(tmp_path: Path) ->
 VALID = traffic.to_json(traffic.TrafficPlan(epoch=1, models=(traffic.whole("m", 1),)))
 
 
-def mirrored(*items: dict[str, Any]) -> dict[str, Any]:
+def mirrored(*items: Any) -> dict[str, Any]:
     """A plan whose only model has these mirrors, as a file says it."""
     return {**VALID, "models": [{**VALID["models"][0], "mirrors": list(items)}]}
 
@@ -170,6 +170,21 @@ def test_a_damaged_plan_is_refused_as_such(data: Any) -> None:
 )
 def test_a_misspelled_key_of_a_plan_is_told_with_the_right_one(data: Any, told: str) -> None:
     with pytest.raises(errors.TrafficPlanInvalid) as refused:
+        traffic.from_json(data)
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({**VALID, "models": ["m"]}, "each of models must be an object, found 'm'"),
+        ({**VALID, "models": [{**VALID["models"][0], "weights": [[1, 100]]}]}, "models.weights"),
+        (mirrored("b"), "each of models.mirrors must be an object, found 'b'"),
+        ({**VALID, "claims": ["m"]}, "each of claims must be an object, found 'm'"),
+    ],
+)
+def test_a_part_of_a_plan_that_is_no_object_is_told_as_such(data: Any, told: str) -> None:
+    with pytest.raises(errors.TrafficPlanInvalid, match="must be an object") as refused:
         traffic.from_json(data)
     assert told in str(refused.value)
 
