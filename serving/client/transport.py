@@ -4,8 +4,8 @@ HTTP/2 is offered over https, by ALPN, where the `h2` package is installed (`pip
 may be left early never uses it: httpcore sends no RST_STREAM, so over HTTP/2 a server would go on
 with work that nobody waits for, where over HTTP/1.1 the closed connection tells it. Nor does a
 body of more than one frame: when a refusal comes before all of it is sent, httpcore waits for room
-that is not given, or fails because it may not go on. Nor do clients that wait: threads would wait
-for each other's limits, and the first that ends would break them all.
+that is not given, or fails because it may not go on. Nor does a thread that waits: threads would
+wait for each other's limits, and the first that ends would break them all.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import httpcore
 import httpx
 import pytest
 
-from serving.client import AsyncClient, Client, ConnectionFailed, limits, transport
+from serving.client import AsyncClient, Client, ConnectionFailed, Hedge, limits, transport
 from serving.client.transport import Wiring
 from tests.serving.client.stand_in import CORRECTION, http
 
@@ -179,25 +179,31 @@ async def speak_h2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def ask(
-    kind: type[Client] | type[AsyncClient], url: str, tls: ssl.SSLContext | None, text: str = "a"
+    kind: type[Client] | type[AsyncClient],
+    url: str,
+    tls: ssl.SSLContext | None,
+    text: str = "a",
+    hedge: Hedge | None = None,
 ) -> int:
     if kind is AsyncClient:
-        async with AsyncClient(url, tls=tls, retries=0) as client:
+        async with AsyncClient(url, tls=tls, retries=0, hedge=hedge) as client:
             return (await client.correct(text)).version
 
     def wait() -> int:
-        with Client(url, tls=tls, retries=0) as client:
+        with Client(url, tls=tls, retries=0, hedge=hedge) as client:
             return client.correct(text).version
 
     return await asyncio.to_thread(wait)
 
 
-async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken(
-    certificate: Path,
+@pytest.mark.parametrize(("kind", "hedge"), [(AsyncClient, None), (Client, Hedge())])
+async def test_over_https_the_best_protocol_that_both_sides_know_is_spoken_on_an_event_loop(
+    kind: type[Client] | type[AsyncClient], hedge: Hedge | None, certificate: Path
 ) -> None:
     spoken: list[str | None] = []
     async with secure(certificate, spoken) as url:
-        assert await ask(AsyncClient, url, ssl.create_default_context(cafile=str(certificate))) == 1
+        tls = ssl.create_default_context(cafile=str(certificate))
+        assert await ask(kind, url, tls, hedge=hedge) == 1
     assert spoken == ["h2" if HAS_H2 else "http/1.1"]
 
 
