@@ -262,7 +262,8 @@ def _unrecorded(home: edge_home.EdgeHome) -> ProcessRecord | None:
     ours = "\0".join(_files(home)).encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone meanwhile
-            if ours in (entry / "cmdline").read_bytes():
+            # Anybody can start something with these words; only our own can be ended.
+            if entry.stat().st_uid == os.geteuid() and ours in (entry / "cmdline").read_bytes():
                 pid = int(entry.name)
                 return ProcessRecord(pid=pid, started=_start_time(pid) or "", digest="")
     return None

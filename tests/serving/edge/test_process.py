@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -161,6 +162,17 @@ async def test_an_envoy_that_nobody_wrote_down_is_found_and_ended(
     finally:
         await heir.stop()
     assert not process.runs(edge_home)
+
+
+def test_what_another_user_started_with_the_words_of_our_envoy_is_not_ours(
+    edge_home: home.EdgeHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [sys.executable, "-c", "input()", *process._files(edge_home)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as started:
+        assert process.runs(edge_home)
+        monkeypatch.setattr(process.os, "geteuid", lambda: 4_321)
+        assert not process.runs(edge_home)
+        started.communicate(b"\n")
 
 
 def test_a_free_port_passes() -> None:
