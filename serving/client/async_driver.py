@@ -87,10 +87,10 @@ class AsyncDriver:
         return await self._attempt(step, self._http if suits else self._http1)
 
     async def _attempt(self, step: Send, http: httpx.AsyncClient) -> Outcome:
-        client, answered = self._http1 if step.opens else http, False
+        answered = False
         try:
             async with asyncio.timeout(step.timeout_s):
-                found = await (self._open(step) if step.opens else self._whole(step, http))
+                found = await (self._open(step, http) if step.opens else self._whole(step, http))
             answered = True
             return found
         except TimeoutError:
@@ -99,7 +99,7 @@ class AsyncDriver:
             return transport.failure(exc)
         finally:
             if not answered:
-                await orphans.close(client)
+                await orphans.close(http)
 
     async def _whole(self, step: Send, http: httpx.AsyncClient) -> Outcome:
         async with contextlib.aclosing(await _sent(step, http)) as response:
@@ -123,8 +123,8 @@ class AsyncDriver:
             await asyncio.gather(*attempts, return_exceptions=True)
         return Raced(first=found[0], second=found[1] if len(found) > 1 else None)
 
-    async def _open(self, step: Send) -> Outcome:
-        response = await _sent(step, self._http1)
+    async def _open(self, step: Send, http: httpx.AsyncClient) -> Outcome:
+        response = await _sent(step, http)
         opened = False
         try:
             found = await self._first_event(response)

@@ -85,8 +85,8 @@ def _certificates(http2: bool) -> ssl.SSLContext:
 
 
 def suits_http2(step: Send) -> bool:
-    """Whether its answer, or a refusal, is certain to be read over HTTP/2."""
-    return len(step.content) <= _MOST_HTTP2_BYTES
+    """Whether it is not left early, and its answer, or a refusal, certain to be read."""
+    return not step.opens and len(step.content) <= _MOST_HTTP2_BYTES
 
 
 def timeout(step: Send) -> httpx.Timeout:
