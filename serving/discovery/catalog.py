@@ -2,7 +2,7 @@
 
 The one idea is that nothing is encoded twice. A version is a digest of the encoded bytes, so two
 services (or one before and after a restart) give the same content the same version, and an Envoy
-that has it is sent nothing. A fleet of 1,000 endpoints costs 25 ms to encode from dictionaries and
+that has it is sent nothing. A fleet of 1,000 endpoints costs 6 ms to encode from dictionaries and
 half a millisecond from the endpoints encoded before.
 """
 
