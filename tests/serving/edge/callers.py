@@ -1,8 +1,9 @@
 """Callers in processes of their own, so that a test can count tens of thousands of requests.
 
-Each process goes on until it has made its share of the requests and its standard input has ended;
-then it prints what came back. `raw` callers send each request once and retry nothing. `sdk` callers
-are `serving.client` with its defaults, which sends a correction again where that is safe.
+Each process says that it has begun, and goes on until it has made its share of the requests and its
+standard input has ended; then it prints what came back. `raw` callers send each request once and
+retry nothing. `sdk` callers are `serving.client` with its defaults, which sends a correction again
+where that is safe.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Outcome:
 async def calling(
     url: str, *, requests: int, kind: str = "raw", callers: int = 16
 ) -> AsyncIterator[Outcome]:
-    """Callers for the body; afterwards at least `requests` were made. `callers` is per process."""
+    """Callers for the body, once all have begun; afterwards at least `requests` were made.
+    `callers` is per process."""
     outcome = Outcome()
     command = (
         *(sys.executable, "-m", __name__, "--url", url, "--kind", kind),
@@ -68,6 +70,10 @@ async def calling(
         for _ in range(PROCESSES)
     ]
     try:
+        async with asyncio.timeout(60):
+            for process in processes:
+                assert process.stdout is not None
+                assert await process.stdout.readline() == b"calling\n"
         yield outcome
         async with asyncio.timeout(LONGEST_S + 30):
             said = await asyncio.gather(*(process.communicate(b"") for process in processes))
@@ -122,6 +128,7 @@ async def run(url: str, kind: str, callers: int, requests: int) -> dict[str, obj
     started_s = time.monotonic()
     made = SdkLoad(url, callers) if kind == "sdk" else load.Load(url, callers)
     async with made:
+        print("calling", flush=True)
         while time.monotonic() - started_s < LONGEST_S:
             if told.done() and made.versions.total() + len(made.failures) >= requests:
                 break
