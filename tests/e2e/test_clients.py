@@ -104,7 +104,7 @@ class TestOpenAI:
             client.completions.create(
                 model="grammar", prompt=PROMPT, **GREEDY, extra_headers=headers
             )
-        assert late.value.status_code == 408
+        assert late.value.status_code in (408, 504)  # the replica's word, or the edge's before it
 
 
 class TestMLflow:
