@@ -123,13 +123,21 @@ def running(arm: str, site: Site, home: Path) -> Iterator[Running]:
 def _bare(_arm: str, site: Site, _home: Path) -> Iterator[Running]:
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "bare.json")
-        file.write_text(json.dumps(bare_envoy(port, site.replicas)))
-        options = ("--log-level", "warning", "--disable-hot-restart")
-        command = [str(process.envoy_binary()), "--config-path", str(file), *options,
-                   "--concurrency", str(site.workers)]  # fmt: skip
-        with spawned(command) as envoy:
-            yield Running(url=f"http://127.0.0.1:{port}", processes={"envoy": envoy.pid})
+        content = bare_envoy(port, site.replicas)
+        with running_envoy(process.envoy_binary(), content, Path(folder), site.workers) as pid:
+            yield Running(url=f"http://127.0.0.1:{port}", processes={"envoy": pid})
+
+
+@contextlib.contextmanager
+def running_envoy(
+    binary: Path, content: Mapping[str, Any], folder: Path, workers: int
+) -> Iterator[int]:
+    """The process id of an Envoy that nobody steers."""
+    file = folder / "bare.json"
+    file.write_text(json.dumps(content))
+    options = ("--log-level", "warning", "--disable-hot-restart", "--concurrency", str(workers))
+    with _spawned([str(binary), "--config-path", str(file), *options]) as envoy:
+        yield envoy.pid
 
 
 def bare_envoy(port: int, ports: Sequence[int]) -> dict[str, Any]:
@@ -164,8 +172,7 @@ def _address(port: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def _edge(arm: str, site: Site, home: Path) -> Iterator[Running]:
     file, port = home / "endpoints.json", free_port()
-    listed = [sources.endpoint_to_json(_endpoint(replica)) for replica in site.replicas]
-    file.write_text(json.dumps({"endpoints": listed}))
+    write_endpoints(file, site.replicas)
     plan = control.set_model_traffic(home, traffic.whole(MODEL, 1), epoch=1)
     options = ("--home", str(home), "--endpoints", str(file), "--port", str(port))
     more = site.everything(arm).options
@@ -174,6 +181,12 @@ def _edge(arm: str, site: Site, home: Path) -> Iterator[Running]:
         assert shown.envoy_pid is not None
         known = {"envoy": shown.envoy_pid, "service": it.pid}
         yield Running(url=f"http://127.0.0.1:{port}", processes=known)
+
+
+def write_endpoints(file: Path, ports: Sequence[int]) -> None:
+    """The list of endpoints that an edge reads, for replicas at these ports."""
+    listed = [sources.endpoint_to_json(_endpoint(port)) for port in ports]
+    file.write_text(json.dumps({"endpoints": listed}))
 
 
 def _endpoint(port: int) -> endpoint.Endpoint:
@@ -189,7 +202,7 @@ def _ray(arm: str, site: Site, home: Path) -> Iterator[Running]:
     port, count = free_port(), len(site.replicas)
     command = [sys.executable, "-m", "benchmarks.edge_ray", "--port", str(port),
                "--replicas", str(count)]  # fmt: skip
-    with spawned(command, environment, stop_by_input=True) as host:
+    with _spawned(command, environment, stop_by_input=True) as host:
         assert host.stdout is not None
         for line in host.stdout:
             if line.startswith(b"READY "):
@@ -220,11 +233,11 @@ def _haproxy(site: Site, home: Path) -> dict[str, str]:
 
 
 def _child(module: str, *arguments: str) -> contextlib.AbstractContextManager[Any]:
-    return spawned([sys.executable, "-m", module, *arguments])
+    return _spawned([sys.executable, "-m", module, *arguments])
 
 
 @contextlib.contextmanager
-def spawned(
+def _spawned(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     *,

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import shutil
 import stat
 import subprocess
@@ -29,9 +28,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks import edge_arms, edge_keys, machine
-from serving.discovery import sources
 from serving.edge import config, process
-from serving.endpoint import Endpoint, EndpointState
 from serving.keys.scopes import Scope
 from serving.keys.store import KeyStore, Terms
 
@@ -97,30 +94,19 @@ async def counted(
     """Process id of an arm's Envoy, once it answers."""
     envoy = counted_envoy(root)
     if chosen.name == "least":
-        file = root / "least.json"
-        file.write_text(json.dumps(edge_arms.bare_envoy(chosen.settings.port, replicas)))
-        command = [str(envoy), "--config-path", str(file), "--concurrency", "1",
-                   "--disable-hot-restart", "--log-level", "warning"]  # fmt: skip
-        with edge_arms.spawned(command) as least:
+        content = edge_arms.bare_envoy(chosen.settings.port, replicas)
+        with edge_arms.running_envoy(envoy, content, root, workers=1) as pid:
             await _until_answering(chosen, shown)
-            yield least.pid
+            yield pid
         return
     endpoints = root / "endpoints.json"
-    listed = [sources.endpoint_to_json(_replica(port)) for port in replicas]
-    endpoints.write_text(json.dumps({"endpoints": listed}))
+    edge_arms.write_endpoints(endpoints, replicas)
     with (
         mock.patch.object(process, "envoy_binary", return_value=envoy),
         mock.patch.object(process, "_START_S", START_S),
     ):
         async with edge_keys.edge(chosen, root / "edge", endpoints, timeout_s=START_S) as pid:
             yield pid
-
-
-def _replica(port: int) -> Endpoint:
-    return Endpoint(
-        replica_id=f"r-{port}", model="grammar", version=1, digest="d", host="127.0.0.1",
-        port=port, state=EndpointState.READY,
-    )  # fmt: skip
 
 
 async def _until_answering(chosen: edge_keys.Arm, shown: Sequence[str]) -> None:

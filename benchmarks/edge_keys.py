@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import random
 import socket
 import statistics
@@ -25,10 +24,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from benchmarks import machine
+from benchmarks import edge_arms, machine
 from serving.discovery import sources, traffic
 from serving.edge import config, control, filters, home, service
-from serving.endpoint import Endpoint, EndpointState
 from serving.keys.scopes import Scope
 from serving.keys.store import KeyStore, Terms
 
@@ -161,11 +159,7 @@ async def measure(rounds: int, requests: int, root: Path) -> dict[str, list[floa
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(replica())
         file = root / "endpoints.json"
-        known = Endpoint(
-            replica_id="r", model="grammar", version=1, digest="d", host="127.0.0.1", port=port,
-            state=EndpointState.READY,
-        )  # fmt: skip
-        file.write_text(json.dumps({"endpoints": [sources.endpoint_to_json(known)]}))
+        edge_arms.write_endpoints(file, [port])
         pids = {}
         for arm in arms(*keys):
             started = edge(arm, root / f"edge-{arm.name}", file)

@@ -150,9 +150,11 @@ class Switch:
     def _answers(self, version: int) -> bool:
         """Whether it has a ready replica; one whose sign of life is late is waited for."""
         began = self._clock()
-        while self._plane.ready_replicas(version) == 0 and self._clock() - began <= rollout.GONE_S:
+        while not (ready := self._plane.ready_replicas(version)):
+            if ready is None or self._clock() - began > rollout.GONE_S:
+                return False
             self._sleep(LOOK_EVERY_S)
-        return bool(self._plane.ready_replicas(version))
+        return True
 
     def _retire_all_but(self, new: int) -> None:
         """Drains what served before and what interrupted rollouts left. It is decided already, so

@@ -154,14 +154,7 @@ class AsyncDriver:
 
 async def _sent(step: Send, http: httpx.AsyncClient) -> httpx.Response:
     """What answers, its body still to come."""
-    request = http.build_request(
-        step.method,
-        step.address + step.path,
-        headers=dict(step.headers),
-        content=step.content,
-        timeout=transport.timeout(step),
-    )
-    return await http.send(request, stream=True)
+    return await http.send(transport.request(http, step), stream=True)
 
 
 async def _read(response: httpx.Response) -> Outcome:

@@ -73,7 +73,8 @@ def several(texts: Iterable[str]) -> tuple[str, ...]:
     """Them as a tuple; refuses a single string, whose characters would be taken for texts."""
     if isinstance(texts, str):
         raise ValueError("correct_many takes several texts, found one string; use correct for it")
-    return arguments.strings("texts", texts)
+    arguments.of_type("texts", texts, Iterable)
+    return tuple(texts)
 
 
 def chunks(texts: Sequence[str], most: int) -> list[tuple[str, ...]]:

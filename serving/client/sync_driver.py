@@ -90,14 +90,7 @@ class SyncDriver:
 
 def _sent(step: Send, http: httpx.Client) -> httpx.Response:
     """What answers, its body still to come."""
-    request = http.build_request(
-        step.method,
-        step.address + step.path,
-        headers=dict(step.headers),
-        content=step.content,
-        timeout=transport.timeout(step),
-    )
-    return http.send(request, stream=True)
+    return http.send(transport.request(http, step), stream=True)
 
 
 def _read(response: httpx.Response) -> Outcome:

@@ -89,6 +89,17 @@ def suits_http2(step: Send) -> bool:
     return not step.opens and len(step.content) <= _MOST_HTTP2_BYTES
 
 
+def request(http: httpx.Client | httpx.AsyncClient, step: Send) -> httpx.Request:
+    """What a client of httpx's sends for one attempt."""
+    return http.build_request(
+        step.method,
+        step.address + step.path,
+        headers=dict(step.headers),
+        content=step.content,
+        timeout=timeout(step),
+    )
+
+
 def timeout(step: Send) -> httpx.Timeout:
     """httpx's limits for one attempt; they bound each wait, not their sum."""
     return httpx.Timeout(step.timeout_s, connect=min(_CONNECT_S, step.timeout_s))

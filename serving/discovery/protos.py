@@ -75,9 +75,7 @@ def message(type_name: str, content: dict[str, Any]) -> Any:
             _import_package(found)
         return json_format.ParseDict(content, _class(type_name)())
     except (json_format.ParseError, KeyError, TypeError) as exc:
-        raise errors.ResourceInvalid(
-            f"what was built for Envoy is no {type_name}: {exc}. Nothing was sent"
-        ) from exc
+        raise _invalid(type_name, exc) from exc
 
 
 def plain(type_name: str, **fields: Any) -> Any:
@@ -87,9 +85,13 @@ def plain(type_name: str, **fields: Any) -> Any:
     try:
         return _class(type_name)(**fields)
     except (TypeError, ValueError) as exc:
-        raise errors.ResourceInvalid(
-            f"what was built for Envoy is no {type_name}: {exc}. Nothing was sent"
-        ) from exc
+        raise _invalid(type_name, exc) from exc
+
+
+def _invalid(type_name: str, exc: Exception) -> errors.ResourceInvalid:
+    return errors.ResourceInvalid(
+        f"what was built for Envoy is no {type_name}: {exc}. Nothing was sent"
+    )
 
 
 def packed(inner: Any) -> Any:

@@ -192,25 +192,27 @@ def _parse(data: object) -> TrafficPlan:
 
 def _model(item: Any) -> ModelTraffic:
     _refuse_unknown(item, ("model", "epoch", "weights", "mirrors"), "models")
-    for weight in item["weights"]:
-        _refuse_unknown(weight, ("version", "percent"), "models.weights")
-    for mirrored in item.get("mirrors", ()):  # older files have none
-        _refuse_unknown(mirrored, ("version", "fraction"), "models.mirrors")
-    weights = tuple(
-        Weight(
-            version=typed.whole_number(weight["version"], "version"),
-            percent=typed.whole_number(weight["percent"], "percent"),
-        )
-        for weight in item["weights"]
+    return ModelTraffic(
+        model=typed.text(item["model"], "model"),
+        weights=tuple(map(_weight, item["weights"])),
+        mirrors=tuple(map(_mirror, item.get("mirrors", ()))),  # older files have none
     )
-    mirrors = tuple(
-        Mirror(
-            version=typed.whole_number(mirrored["version"], "version"),
-            fraction=typed.number(mirrored["fraction"], "fraction"),
-        )
-        for mirrored in item.get("mirrors", ())
+
+
+def _weight(item: Any) -> Weight:
+    _refuse_unknown(item, ("version", "percent"), "models.weights")
+    return Weight(
+        version=typed.whole_number(item["version"], "version"),
+        percent=typed.whole_number(item["percent"], "percent"),
     )
-    return ModelTraffic(model=typed.text(item["model"], "model"), weights=weights, mirrors=mirrors)
+
+
+def _mirror(item: Any) -> Mirror:
+    _refuse_unknown(item, ("version", "fraction"), "models.mirrors")
+    return Mirror(
+        version=typed.whole_number(item["version"], "version"),
+        fraction=typed.number(item["fraction"], "fraction"),
+    )
 
 
 def _claims(data: Any) -> list[Any]:

@@ -177,9 +177,8 @@ class EdgeSettings:
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("workers", "max_body_bytes", "max_headers_kib", "max_connections"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        _require(
-            self.max_heap_mib >= _LEAST_HEAP_MIB, "max_heap_mib", self.max_heap_mib, "at least 32"
-        )
+        least = f"at least {_LEAST_HEAP_MIB}"
+        _require(self.max_heap_mib >= _LEAST_HEAP_MIB, "max_heap_mib", self.max_heap_mib, least)
         _require(self.max_inflight >= 1, "max_inflight", self.max_inflight, "at least 1")
         _require(self.max_mirrored >= 1, "max_mirrored", self.max_mirrored, "at least 1")
         _require(self.drain_s >= 0, "drain_s", self.drain_s, "at least 0")

@@ -52,10 +52,8 @@ def early_mutations(settings: config.EdgeSettings) -> list[dict[str, Any]]:
     """
     timer = f"%REQ({DEADLINE_HEADER})%m"
     mutations: list[dict[str, Any]] = [{"append": _header(TIMER_HEADER, timer)}]
-    if settings.keys.required:
-        mutations += _ONE_KEY
-    else:  # where they are, the verifier replaces what a caller sent
-        mutations.append({"remove": KEY_HEADER})
+    # Where keys are required the verifier replaces what a caller sent by this name.
+    mutations += _ONE_KEY if settings.keys.required else [{"remove": KEY_HEADER}]
     typed = {
         "@type": f"{_TYPE}extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
         "mutations": mutations,

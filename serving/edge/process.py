@@ -128,7 +128,7 @@ class EnvoyProcess:
         self._home.process.unlink(missing_ok=True)
 
     async def _take_over(self, digest: str) -> bool:
-        record = _running(self._home)
+        record = _left_running(self._home)
         if record is None:
             return False
         if record.digest == digest:
@@ -235,12 +235,12 @@ def _within_descriptors(settings: config.EdgeSettings) -> config.EdgeSettings:
 
 def runs(home: edge_home.EdgeHome) -> bool:
     """Whether an Envoy of this home runs, whoever started it."""
-    return _running(home) is not None
+    return _left_running(home) is not None
 
 
 def stop_left_over(home: edge_home.EdgeHome) -> bool:
     """End an Envoy whose edge service is gone; True if there was one. Blocks until it has ended."""
-    record = _running(home)
+    record = _left_running(home)
     if record is None:
         return False
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -252,7 +252,7 @@ def stop_left_over(home: edge_home.EdgeHome) -> bool:
     return True
 
 
-def _running(home: edge_home.EdgeHome) -> ProcessRecord | None:
+def _left_running(home: edge_home.EdgeHome) -> ProcessRecord | None:
     record = _read_record(home.process)
     return record if record is not None and record.alive() else _unrecorded(home)
 
